@@ -1,0 +1,43 @@
+# Everything the project needs, from nothing but python3.11 and make. `make help` lists the targets.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+# The frameworks that the tests exercise for real; each gets its own environment under STEPLAB_HOME.
+FRAMEWORKS := torch
+
+.PHONY: help setup envs demo test check bench clean
+help:          ## this list
+	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
+
+$(BIN)/steplab: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(BIN)/steplab   ## .venv with the command steplab in it
+
+envs: setup    ## the framework environments
+	$(BIN)/steplab env create $(FRAMEWORKS)
+
+demo: setup    ## measure, analyse and report a small real PyTorch study
+	$(BIN)/steplab env create torch
+	$(BIN)/steplab run studies/demo.toml --out runs/demo
+	$(BIN)/steplab analyze runs/demo
+	$(BIN)/steplab report runs/demo --out runs/demo/report.html
+
+check: setup   ## lint, types, import rules, docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/docs
+
+test: setup envs check  ## all tests, in real frameworks
+	$(BIN)/pytest -q
+
+bench: setup envs  ## the benchmarks: speeds and disturbances, as figures
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:         ## remove what can be made again
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,1 @@
+"""From tables to findings; never opens a file."""

@@ -1,0 +1,97 @@
+"""The command line: one file per command, found by its name and imported only when it is called.
+
+A command file defines `app`, a `typer.Typer`; its module docstring's first line is the help in the list of
+commands. Files whose name begins with an underscore hold what commands share. Exit codes: 0 done, 1 an input
+is wrong, 2 wrong usage, 3 finished but some trials failed.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from steplab.core.errors import SteplabError
+
+EPILOG = "Example: steplab init my-study && steplab run my-study/study.toml"
+
+
+def command_files() -> dict[str, Path]:
+    """The commands and their files, by name; nothing is imported."""
+    files = sorted(Path(__file__).parent.glob("[!_]*.py"))
+    return {path.stem.rstrip("_").replace("_", "-"): path for path in files}
+
+
+def short_help(path: Path) -> str:
+    """The first line of a command file's docstring, read without importing it."""
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+
+
+class Commands(typer.core.TyperGroup):
+    """The group of all commands, each imported when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return list(command_files())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, imported now."""
+        path = command_files().get(cmd_name)
+        if path is None:
+            return None
+        command = typer.main.get_command(importlib.import_module(f"steplab.cli.{path.stem}").app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands in `--help`."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help(path)) for name, path in command_files().items()])
+
+
+app = typer.Typer(
+    cls=Commands, rich_markup_mode=None, no_args_is_help=True, epilog=EPILOG, pretty_exceptions_enable=False,
+    help="Measure what a deep-learning step costs, explain it, model it, predict it.",
+)  # fmt: skip
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from steplab import __version__
+
+        typer.echo(f"steplab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show it and stop."
+    ),
+) -> None:
+    """Measure what a deep-learning step costs, explain it, model it, predict it."""
+
+
+def main() -> None:
+    """Run the command line; whatever goes wrong becomes one sentence and an exit code."""
+    try:
+        app()
+    except SteplabError as error:
+        if "--json" in sys.argv:
+            from steplab.cli._output import print_json
+
+            print_json({"error": str(error)})
+        typer.echo(f"steplab: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("steplab: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,1 @@
+"""The vocabulary: study, trial, record, units, errors. Imports nothing of the machinery."""

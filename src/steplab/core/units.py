@@ -1,0 +1,44 @@
+"""Numbers as people read them: seconds, bytes, counts, with three significant digits."""
+
+from __future__ import annotations
+
+import math
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[float, str]) -> str:
+    factor, unit = next((step for step in steps if abs(value) >= step[0]), smallest)
+    return f"{value / factor:.3g} {unit}".rstrip()
+
+
+def seconds(value: float) -> str:
+    """A duration.
+
+    >>> seconds(0.0123), seconds(4), seconds(250), seconds(7300)
+    ('12.3 ms', '4 s', '4 min 10 s', '2 h 1 min')
+    """
+    if not math.isfinite(value):
+        return "-"
+    if value >= 3600:
+        return f"{int(value // 3600)} h {int(value % 3600 // 60)} min"
+    if value >= 120:
+        return f"{int(value // 60)} min {int(value % 60)} s"
+    return _scaled(value, ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")), (1e-9, "ns"))
+
+
+def count(value: float) -> str:
+    """A count with a decimal prefix.
+
+    >>> count(61706), count(8.18e9)
+    ('61.7 k', '8.18 G')
+    """
+    return _scaled(value, ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")), (1.0, ""))
+
+
+def size(value: float) -> str:
+    """A number of bytes.
+
+    >>> size(2048), size(3.5 * 2**30)
+    ('2 KiB', '3.5 GiB')
+    """
+    steps = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+    return _scaled(value, steps, (1.0, "B"))

@@ -1,0 +1,1 @@
+"""What a network costs: FLOPs, bytes, parameters, from its graph alone."""

@@ -1,0 +1,1 @@
+"""Designs: from factors and levels to the list of configurations to measure."""

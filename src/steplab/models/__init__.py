@@ -1,0 +1,1 @@
+"""Performance models: one file each, found by name."""

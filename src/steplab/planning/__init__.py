@@ -1,0 +1,1 @@
+"""Predictions and what to do with them; never opens a file."""

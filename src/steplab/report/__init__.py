@@ -1,0 +1,1 @@
+"""The report: data, figures, one self-contained page."""

@@ -1,0 +1,1 @@
+"""Runs trials: environments, rank processes, campaigns."""

@@ -1,0 +1,1 @@
+"""Runs inside a framework's environment: standard library and NumPy only, syntax of Python 3.8."""

@@ -1,0 +1,1 @@
+"""Adapters: one file per framework, found by its name."""
