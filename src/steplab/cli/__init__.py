@@ -71,9 +71,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Show it and stop."
-    ),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show it and stop."),
 ) -> None:
     """Measure what a deep-learning step costs, explain it, model it, predict it."""
 
