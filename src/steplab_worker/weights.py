@@ -28,7 +28,12 @@ def initial_weights(graph: Graph, seed: int) -> Dict[Key, np.ndarray]:
 def _initial(layer: Layer, name: str, shape: Shape, seed: int) -> np.ndarray:
     if layer.kind.endswith("_norm"):
         return np.full(shape, 1.0 if name in ("weight", "variance") else 0.0, dtype=np.float32)
+    if layer.kind == "scale":
+        return np.full(shape, layer.options["initial"], dtype=np.float32)
     fan_in = size(layer.weights["weight"][1:])
     stream = zlib.crc32(("%s/%s" % (layer.name, name)).encode())
-    rng = np.random.default_rng([seed, stream])
-    return rng.uniform(-1.0, 1.0, shape).astype(np.float32) / np.float32(np.sqrt(fan_in))
+    numbers = np.random.default_rng([seed, stream]).random(shape, dtype=np.float32)
+    numbers *= np.float32(2)
+    numbers -= np.float32(1)
+    numbers *= np.float32(fan_in**-0.5)
+    return numbers

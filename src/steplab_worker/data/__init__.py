@@ -1,17 +1,22 @@
 """Data sets: one file per format, each reading the original files and able to generate them.
 
-A format file holds `DATASETS` (name -> `Spec`), `open_split(folder, name, split) -> Dataset` and
-`make(folder, name, samples, seed)`, which writes learnable data in exactly the original format and layout.
+A format file holds `DATASETS` (name -> `Spec`), `required(folder, name)` (the paths without which nothing can be
+read), `open_split(folder, name, split) -> Dataset` and `make(folder, name, samples, seed)`, which writes learnable
+data into an existing empty folder in exactly the original format and layout.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
+
+SPLITS = ("train", "test")
 
 
 class DataError(Exception):
@@ -20,12 +25,26 @@ class DataError(Exception):
 
 @dataclass(frozen=True)
 class Spec:
-    """What a data set looks like: the shape of a sample, its classes, its original sizes."""
+    """What a data set looks like: the shape of a sample, its classes, its sizes, its normalisation.
+
+    `train` and `test` are the original sizes; `generated` is how many training samples are made unless told.
+    """
 
     shape: Tuple[int, ...]
     classes: int
     train: int
     test: int
+    generated: int
+    mean: Tuple[float, ...]
+    std: Tuple[float, ...]
+
+    def test_samples(self, samples: int) -> int:
+        """How many test samples belong to that many training samples, in the original proportion.
+
+        >>> Spec((1, 28, 28), 10, 60000, 10000, 60000, (0.1307,), (0.3081,)).test_samples(600)
+        100
+        """
+        return max(1, samples * self.test // self.train)
 
 
 class Dataset:
@@ -57,16 +76,61 @@ def datasets() -> Dict[str, str]:
     return {name: one for one in formats() for name in _module(one).DATASETS}
 
 
+def _format_of(name: str) -> Any:
+    known = datasets()
+    if name not in known:
+        raise DataError("there is no data set %r; there are %s" % (name, ", ".join(known)))
+    return _module(known[name])
+
+
 def spec(name: str) -> Spec:
     """What the data set of that name looks like."""
-    return _module(datasets()[name]).DATASETS[name]
+    return _format_of(name).DATASETS[name]
+
+
+def missing(folder: str, name: str) -> List[str]:
+    """The files (or folders) of the data set that are not there."""
+    return [path for path in _format_of(name).required(folder, name) if not os.path.exists(path)]
 
 
 def open_split(folder: str, name: str, split: str = "train") -> Dataset:
     """Open one split (`train` or `test`) of a data set in a folder."""
-    return _module(datasets()[name]).open_split(folder, name, split)
+    if split not in SPLITS:
+        raise DataError("there is no split %r; there are %s" % (split, ", ".join(SPLITS)))
+    return _format_of(name).open_split(folder, name, split)
 
 
 def make(folder: str, name: str, samples: int, seed: int) -> None:
-    """Generate a data set of that many training samples in its original format."""
-    _module(datasets()[name]).make(folder, name, samples, seed)
+    """Generate a data set of that many training samples in its original format.
+
+    The folder appears whole or not at all. A folder that already holds the data set is left as it is, so several
+    processes may make the same one at once.
+    """
+    module = _format_of(name)
+    if samples < 1:
+        raise DataError("%s: cannot make %d samples, at least 1" % (name, samples))
+    if os.path.isdir(folder) and os.listdir(folder):
+        return _expect_complete(folder, name)
+    parent, own = os.path.split(os.path.abspath(folder))
+    os.makedirs(parent, exist_ok=True)
+    aside = tempfile.mkdtemp(prefix=".%s." % own, dir=parent)
+    try:
+        module.make(aside, name, samples, seed)
+        os.chmod(aside, 0o755)
+        _publish(aside, folder, name)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _publish(aside: str, folder: str, name: str) -> None:
+    try:
+        os.rename(aside, folder)
+    except OSError:
+        # Another process was first: rename never replaces a folder that holds something.
+        _expect_complete(folder, name)
+
+
+def _expect_complete(folder: str, name: str) -> None:
+    absent = missing(folder, name)
+    if absent:
+        raise DataError("%s: the folder is in use, but is no whole %s: %s is missing" % (folder, name, absent[0]))

@@ -50,7 +50,6 @@ def build(
     for number, units in ((3, 120), (4, 84)):
         net.dense("dense%d" % number, units)
         net.activation("act%d" % number, activation)
-    if dropout:
-        net.add("dropout", "dropout", rate=dropout)
+    net.dropout("dropout", dropout)
     net.dense("dense5", classes)
     return net.graph()

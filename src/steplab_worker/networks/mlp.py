@@ -27,7 +27,6 @@ def build(
     for number in range(1, hidden_layers + 1):
         net.dense("dense%d" % number, units)
         net.activation("act%d" % number, activation)
-        if dropout:
-            net.add("dropout", "dropout%d" % number, rate=dropout)
+        net.dropout("dropout%d" % number, dropout)
     net.dense("dense%d" % (hidden_layers + 1), classes)
     return net.graph()

@@ -1,0 +1,63 @@
+"""Where a data set's files come from: real ones if the user has them, generated ones otherwise."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from steplab.core.errors import InputError, StoreError, nearest
+from steplab.core.home import home
+from steplab_worker import data
+
+SEED = 0  # of generated data; part of the folder's name
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """The files that trials read: where they are, whether they are real, how many training samples they hold."""
+
+    name: str
+    folder: Path
+    source: Literal["real", "generated"]
+    samples: int
+
+
+def provide(name: str, samples: int | None = None) -> DataSource:
+    """The files of a data set: those in STEPLAB_DATA if they are there, otherwise generated on first use.
+
+    `samples` is the number of training samples to generate; real files are used whole.
+    """
+    known = data.datasets()
+    if name not in known:
+        raise InputError(f"there is no data set {name!r}", hint=nearest(name, known))
+    try:
+        real = real_folder(name)
+        if real is not None:
+            return DataSource(name, real, "real", len(data.open_split(str(real), name)))
+        count = data.spec(name).generated if samples is None else samples
+        return DataSource(name, _generated(name, count), "generated", count)
+    except data.DataError as error:
+        raise InputError(str(error)) from None
+
+
+def real_folder(name: str) -> Path | None:
+    """The folder of the user's own files, or None; a folder with some files missing is an error, never passed over."""
+    root = os.environ.get("STEPLAB_DATA")
+    folder = Path(root).expanduser().absolute() / name if root else None
+    if folder is None or not folder.is_dir() or not any(folder.iterdir()):
+        return None
+    missing = data.missing(str(folder), name)
+    if missing:
+        raise InputError(f"{missing[0]} is missing", where=str(folder), hint="complete the data set or move it away")
+    return folder
+
+
+def _generated(name: str, samples: int) -> Path:
+    folder = home() / "data" / f"{name}-{samples}-s{SEED}"
+    try:
+        data.make(str(folder), name, samples, SEED)
+    except OSError as error:
+        raise StoreError(f"{folder}: the data set cannot be written: {error.strerror}") from None
+    return folder

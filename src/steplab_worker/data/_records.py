@@ -1,0 +1,89 @@
+"""Files of equally long records: checked once when opened, then read record by record."""
+
+from __future__ import annotations
+
+import os
+import weakref
+
+import numpy as np
+
+from steplab_worker.data import DataError, Spec
+
+
+def read_head(path: str, length: int) -> bytes:
+    """The first bytes of a file, fewer if it is shorter."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(length)
+    except OSError as error:
+        raise DataError("%s: %s" % (path, error.strerror)) from None
+
+
+def file_size(path: str) -> int:
+    """How long a file is, in bytes."""
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise DataError("%s: %s" % (path, error.strerror)) from None
+
+
+def check_size(path: str, expected: int) -> None:
+    """A file must be exactly as long as its header says."""
+    size = file_size(path)
+    if size < expected:
+        raise DataError("%s: truncated at offset %d, %d bytes are expected" % (path, size, expected))
+    if size > expected:
+        raise DataError("%s: %d bytes too many from offset %d on" % (path, size - expected, expected))
+
+
+def check_labels(path: str, labels: np.ndarray, offsets: np.ndarray, classes: int) -> None:
+    """Labels must name one of the classes; the first that does not is reported with its offset."""
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if wrong.size:
+        at = int(wrong[0])
+        what = "label %d at offset %d, but there are %d classes" % (labels[at], offsets[at], classes)
+        raise DataError("%s: %s" % (path, what))
+
+
+def normalise(pixels: np.ndarray, spec: Spec) -> np.ndarray:
+    """Bytes 0..255, channels in the second dimension, as float32 with the data set's mean and deviation taken out."""
+    per_channel = (1, -1) + (1,) * (pixels.ndim - 2)
+    scale = (1.0 / (255.0 * np.asarray(spec.std))).astype(np.float32).reshape(per_channel)
+    shift = (np.asarray(spec.mean) / np.asarray(spec.std)).astype(np.float32).reshape(per_channel)
+    samples = pixels * scale
+    samples -= shift
+    return samples
+
+
+class Records:
+    """Equally long records of one file after a header.
+
+    They are read with `pread` and not through a memory map: a file that shrinks while it is in use is then an error
+    and not the end of the process, and background threads can read at the same time.
+    """
+
+    def __init__(self, path: str, header: int, length: int) -> None:
+        self.path, self.header, self.length = path, header, length
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise DataError("%s: %s" % (path, error.strerror)) from None
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def offsets(self, indices: np.ndarray) -> np.ndarray:
+        """Where the records begin."""
+        return self.header + np.asarray(indices, dtype=np.int64) * self.length
+
+    def read(self, indices: np.ndarray) -> np.ndarray:
+        """The records as rows of bytes."""
+        parts = [self._record(offset) for offset in self.offsets(indices).tolist()]
+        return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(len(parts), self.length)
+
+    def _record(self, offset: int) -> bytes:
+        try:
+            part = os.pread(self._descriptor, self.length, offset)
+        except OSError as error:
+            raise DataError("%s: offset %d: %s" % (self.path, offset, error.strerror)) from None
+        if len(part) != self.length:
+            raise DataError("%s: truncated at offset %d while in use" % (self.path, offset + len(part)))
+        return part

@@ -1,0 +1,302 @@
+"""The kinds of layers, each defined so that every framework can build exactly the same.
+
+A kind is a function of the shapes of its inputs and of its options, which gives the output shape, all options written
+out, and the shapes of what it learns. Its docstring defines what it computes. Shapes leave the batch out and put
+channels first, (channels, …); the order of elements is row-major. Windows have one entry per spatial dimension, so
+1-D, 2-D and 3-D are the same kinds. Padding is written out as (before, after) per dimension, because frameworks
+round "same" differently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple, Union
+
+Shape = Tuple[int, ...]
+Pads = Tuple[Tuple[int, int], ...]
+Window = Union[int, Sequence[int]]
+Padding = Union[str, int, Sequence[Sequence[int]]]
+ACTIVATIONS = ("relu", "tanh", "sigmoid", "silu")
+RANDOM = ("dropout", "drop_path")
+
+
+class GraphError(ValueError):
+    """These layers do not fit together; the message names the layer."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a kind makes of its inputs: output shape, options written out, trainable weights, other state."""
+
+    shape: Shape
+    options: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, Shape] = field(default_factory=dict)
+    buffers: Mapping[str, Shape] = field(default_factory=dict)
+
+
+def size(shape: Sequence[int]) -> int:
+    """The number of elements of a shape.
+
+    >>> size((6, 28, 28))
+    4704
+    """
+    product = 1
+    for extent in shape:
+        product *= extent
+    return product
+
+
+def same_pads(kernel: Sequence[int]) -> Pads:
+    """Padding that keeps the extent at stride 1; an even kernel gets the odd one behind.
+
+    >>> same_pads((5, 4))
+    ((2, 2), (1, 2))
+    """
+    return tuple(((k - 1) // 2, k // 2) for k in kernel)
+
+
+def adaptive_bins(extent: int, outputs: int) -> List[Tuple[int, int]]:
+    """The (start, stop) of each window of adaptive pooling: floor(i·n/m) to ceil((i+1)·n/m), which may overlap.
+
+    >>> adaptive_bins(7, 3)
+    [(0, 3), (2, 5), (4, 7)]
+    """
+    return [(i * extent // outputs, -(-(i + 1) * extent // outputs)) for i in range(outputs)]
+
+
+def conv(
+    shapes: List[Shape],
+    filters: int,
+    kernel: Window,
+    stride: Window = 1,
+    padding: Padding = "valid",
+    groups: int = 1,
+    bias: bool = True,
+) -> Made:
+    """Cross-correlation with zero padding; weight (filters, channels/groups, *kernel).
+
+    Channels and filters are cut into `groups` consecutive parts; part g of the channels feeds part g of the filters.
+    """
+    channels, *extents = _features(shapes)
+    kernel, stride, pads = _window(len(extents), kernel, stride, padding)
+    _positive(filters=filters, groups=groups)
+    if channels % groups or filters % groups:
+        raise GraphError("%d groups do not divide %d and %d channels" % (groups, channels, filters))
+    weights: Dict[str, Shape] = {"weight": (filters, channels // groups, *kernel)}
+    if bias:
+        weights["bias"] = (filters,)
+    options = {"filters": filters, "kernel": kernel, "stride": stride, "padding": pads, "groups": groups, "bias": bias}
+    return Made((filters, *_slide(extents, kernel, stride, pads)), options, weights)
+
+
+def dense(shapes: List[Shape], units: int, bias: bool = True) -> Made:
+    """x·Wᵀ + b over the last dimension; weight (units, features)."""
+    (shape,) = _inputs(shapes, 1)
+    _positive(units=units)
+    weights: Dict[str, Shape] = {"weight": (units, shape[-1])}
+    if bias:
+        weights["bias"] = (units,)
+    return Made((*shape[:-1], units), {"units": units, "bias": bias}, weights)
+
+
+def pool(shapes: List[Shape], kernel: Window, stride: Union[Window, None] = None, padding: Padding = "valid") -> Made:
+    """Maximum or mean of each whole window; padding is never the maximum and does not count in the mean."""
+    channels, *extents = _features(shapes)
+    kernel, stride, pads = _window(len(extents), kernel, kernel if stride is None else stride, padding)
+    if any(max(pair) >= k for pair, k in zip(pads, kernel)):
+        raise GraphError("padding as wide as the window leaves windows without any input")
+    shape = (channels, *_slide(extents, kernel, stride, pads))
+    return Made(shape, {"kernel": kernel, "stride": stride, "padding": pads})
+
+
+def adaptive_avg_pool(shapes: List[Shape], outputs: Window) -> Made:
+    """Mean over the windows of `adaptive_bins`, per dimension; more outputs than inputs repeat elements."""
+    channels, *extents = _features(shapes)
+    outputs = _per_dimension(outputs, len(extents))
+    return Made((channels, *outputs), {"outputs": outputs})
+
+
+def global_avg_pool(shapes: List[Shape]) -> Made:
+    """Mean over all positions: (channels, …) becomes (channels,)."""
+    return Made(_features(shapes)[:1])
+
+
+def batch_norm(shapes: List[Shape], epsilon: float = 1e-5, momentum: float = 0.1) -> Made:
+    """Per channel over batch and positions: (x − mean)/sqrt(biased variance + epsilon)·weight + bias.
+
+    After each training step running = (1 − momentum)·running + momentum·batch, with the unbiased variance (n/(n−1));
+    inference normalises with the running values.
+    """
+    (shape,) = _inputs(shapes, 1)
+    one = shape[:1]
+    options = {"epsilon": float(epsilon), "momentum": float(momentum)}
+    return Made(shape, options, {"weight": one, "bias": one}, {"mean": one, "variance": one})
+
+
+def layer_norm(shapes: List[Shape], epsilon: float = 1e-5) -> Made:
+    """Per sample and position over the last dimension: (x − mean)/sqrt(biased variance + epsilon)·weight + bias."""
+    (shape,) = _inputs(shapes, 1)
+    return Made(shape, {"epsilon": float(epsilon)}, {"weight": shape[-1:], "bias": shape[-1:]})
+
+
+def activation(shapes: List[Shape], function: str) -> Made:
+    """Element-wise: relu max(x, 0), with gradient 0 at 0; tanh; sigmoid 1/(1+exp(−x)); silu x·sigmoid(x)."""
+    (shape,) = _inputs(shapes, 1)
+    if function not in ACTIVATIONS:
+        raise GraphError("unknown activation %r; known: %s" % (function, ", ".join(ACTIVATIONS)))
+    return Made(shape, {"function": function})
+
+
+def dropout(shapes: List[Shape], rate: float) -> Made:
+    """In training each element is 0 with probability rate, the others are divided by 1 − rate; otherwise identity."""
+    (shape,) = _inputs(shapes, 1)
+    if not 0 <= rate < 1:
+        raise GraphError("a rate must be from 0 to below 1, not %r" % (rate,))
+    return Made(shape, {"rate": float(rate)})
+
+
+def drop_path(shapes: List[Shape], rate: float) -> Made:
+    """Dropout of whole samples (stochastic depth): one draw for all elements of a sample."""
+    return dropout(shapes, rate)
+
+
+def add(shapes: List[Shape]) -> Made:
+    """Sum of two or more inputs of the same shape."""
+    if len(shapes) < 2 or len(set(shapes)) != 1:
+        raise GraphError("cannot add shapes %s" % ", ".join(map(str, shapes)))
+    return Made(shapes[0])
+
+
+def multiply(shapes: List[Shape]) -> Made:
+    """Product of two inputs; the second has the same shape, or is (channels,) and scales each channel of the first."""
+    first, second = _inputs(shapes, 2)
+    if second not in (first, first[:1]):
+        raise GraphError("cannot multiply %r by %r" % (first, second))
+    return Made(first)
+
+
+def scale(shapes: List[Shape], initial: float = 1.0) -> Made:
+    """Product with one trainable number, which begins at `initial`."""
+    (shape,) = _inputs(shapes, 1)
+    return Made(shape, {"initial": float(initial)}, {"weight": (1,)})
+
+
+def concat(shapes: List[Shape]) -> Made:
+    """Inputs one after the other along the channels."""
+    if len({shape[1:] for shape in shapes}) != 1:
+        raise GraphError("cannot concatenate shapes %s along the channels" % ", ".join(map(str, shapes)))
+    return Made((sum(shape[0] for shape in shapes), *shapes[0][1:]))
+
+
+def attention(shapes: List[Shape], heads: int = 1, scale: Union[float, None] = None) -> Made:
+    """Self-attention of three inputs, query, key and value, each (channels, positions…), without weights of its own.
+
+    Channels are cut into `heads` consecutive parts; per head, out[:, i] = Σ_j softmax_j(scale·q[:, i]·k[:, j])·v[:, j]
+    over all positions j. `scale` is 1/sqrt(query channels per head) unless given.
+    """
+    query, key, value = _inputs(shapes, 3)
+    _positive(heads=heads)
+    if query != key or query[1:] != value[1:] or len(query) < 2:
+        raise GraphError("query %r, key %r and value %r do not fit" % (query, key, value))
+    if query[0] % heads or value[0] % heads:
+        raise GraphError("%d heads do not divide %d and %d channels" % (heads, query[0], value[0]))
+    factor = (query[0] // heads) ** -0.5 if scale is None else float(scale)
+    return Made(value, {"heads": heads, "scale": factor})
+
+
+def flatten(shapes: List[Shape]) -> Made:
+    """All elements of a sample as one vector."""
+    (shape,) = _inputs(shapes, 1)
+    return Made((size(shape),))
+
+
+def reshape(shapes: List[Shape], shape: Sequence[int]) -> Made:
+    """The same elements in the same order under another shape."""
+    (given,), wanted = _inputs(shapes, 1), tuple(shape)
+    if size(wanted) != size(given) or min(wanted) < 1:
+        raise GraphError("cannot reshape %r to %r" % (given, wanted))
+    return Made(wanted, {"shape": wanted})
+
+
+def upsample(shapes: List[Shape], factor: Window) -> Made:
+    """Each element repeated `factor` times along each spatial dimension: out[i] = in[i // factor]."""
+    channels, *extents = _features(shapes)
+    factor = _per_dimension(factor, len(extents))
+    return Made((channels, *(n * f for n, f in zip(extents, factor))), {"factor": factor})
+
+
+KINDS: Dict[str, Callable[..., Made]] = {
+    "conv": conv,
+    "dense": dense,
+    "max_pool": pool,
+    "avg_pool": pool,
+    "adaptive_avg_pool": adaptive_avg_pool,
+    "global_avg_pool": global_avg_pool,
+    "batch_norm": batch_norm,
+    "layer_norm": layer_norm,
+    "activation": activation,
+    "dropout": dropout,
+    "drop_path": drop_path,
+    "add": add,
+    "multiply": multiply,
+    "scale": scale,
+    "concat": concat,
+    "attention": attention,
+    "flatten": flatten,
+    "reshape": reshape,
+    "upsample": upsample,
+}
+
+
+def _inputs(shapes: List[Shape], number: int) -> List[Shape]:
+    if len(shapes) != number:
+        raise GraphError("takes %d inputs, not %d" % (number, len(shapes)))
+    return shapes
+
+
+def _features(shapes: List[Shape]) -> Shape:
+    """The only input, which must have positions besides its channels."""
+    (shape,) = _inputs(shapes, 1)
+    if not 2 <= len(shape) <= 4:
+        raise GraphError("needs channels and 1 to 3 spatial dimensions, not shape %r" % (shape,))
+    return shape
+
+
+def _positive(**values: int) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise GraphError("%s must be at least 1, not %r" % (name, value))
+
+
+def _per_dimension(value: Window, dimensions: int) -> Shape:
+    values = (value,) * dimensions if isinstance(value, int) else tuple(value)
+    if len(values) != dimensions or min(values) < 1:
+        raise GraphError("%r is no window for %d dimensions" % (value, dimensions))
+    return values
+
+
+def _window(dimensions: int, kernel: Window, stride: Window, padding: Padding) -> Tuple[Shape, Shape, Pads]:
+    extents = _per_dimension(kernel, dimensions)
+    return extents, _per_dimension(stride, dimensions), _pads(padding, extents)
+
+
+def _pads(padding: Padding, kernel: Shape) -> Pads:
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding == "same":
+        return same_pads(kernel)
+    if isinstance(padding, str):
+        raise GraphError("unknown padding %r; known: valid, same, numbers" % padding)
+    pads = ((padding, padding),) * len(kernel) if isinstance(padding, int) else tuple((a, b) for a, b in padding)
+    if len(pads) != len(kernel) or min(map(min, pads)) < 0:
+        raise GraphError("%r is no padding for %d dimensions" % (padding, len(kernel)))
+    return pads
+
+
+def _slide(extents: Sequence[int], kernel: Shape, stride: Shape, pads: Pads) -> Shape:
+    """The extents after a window has slid over them."""
+    spaces = [extent + before + after - k for extent, k, (before, after) in zip(extents, kernel, pads)]
+    if min(spaces) < 0:
+        text = "x".join(map(str, extents))
+        raise GraphError("a window of %s does not fit an input of %s" % ("x".join(map(str, kernel)), text))
+    return tuple(space // s + 1 for space, s in zip(spaces, stride))

@@ -1,0 +1,53 @@
+import pytest
+
+from steplab.core.errors import InputError
+from steplab.core.home import home
+from steplab.runner.datasets import provide
+from steplab_worker import data
+
+
+@pytest.fixture(autouse=True)
+def places(monkeypatch, tmp_path):
+    monkeypatch.setenv("STEPLAB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STEPLAB_DATA", str(tmp_path / "real"))
+    return tmp_path
+
+
+def test_without_real_files_they_are_generated_once(places):
+    first = provide("mnist", 60)
+    made = (first.folder / "train-images-idx3-ubyte").stat().st_mtime_ns
+    assert first.source == "generated" and first.samples == 60
+    assert first.folder == places / "home" / "data" / "mnist-60-s0"
+    assert provide("mnist", 60) == first
+    assert (first.folder / "train-images-idx3-ubyte").stat().st_mtime_ns == made
+
+
+def test_real_files_are_used_whole(places):
+    data.make(str(places / "real" / "mnist"), "mnist", 30, seed=9)
+    source = provide("mnist", 60)
+    assert (source.source, source.samples, source.folder) == ("real", 30, places / "real" / "mnist")
+
+
+def test_incomplete_real_files_are_an_error_and_never_replaced_by_generated_ones(places):
+    data.make(str(places / "real" / "mnist"), "mnist", 30, seed=9)
+    (places / "real" / "mnist" / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(InputError, match="t10k-labels-idx1-ubyte is missing"):
+        provide("mnist", 60)
+
+
+def test_a_damaged_real_file_is_named(places):
+    data.make(str(places / "real" / "mnist"), "mnist", 30, seed=9)
+    (places / "real" / "mnist" / "train-labels-idx1-ubyte").write_bytes(b"PK")
+    with pytest.raises(InputError, match="train-labels-idx1-ubyte: truncated at offset 2"):
+        provide("mnist")
+
+
+def test_a_misspelt_name_gets_the_nearest():
+    with pytest.raises(InputError, match="did you mean 'cifar10'"):
+        provide("cifra10")
+
+
+def test_home_falls_back_to_the_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("STEPLAB_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert home() == tmp_path / "steplab"

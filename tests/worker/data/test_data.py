@@ -1,0 +1,86 @@
+"""What every data set must do, whatever its format: covers new formats as soon as their file is there."""
+
+import hashlib
+import multiprocessing
+
+import numpy as np
+import pytest
+
+from steplab_worker import data
+from steplab_worker.data import DataError
+
+NAMES = sorted(data.datasets())
+
+
+def digest(folder):
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [(str(path.relative_to(folder)), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_generated_data_are_read_as_their_spec_says(small, name):
+    spec, folder = data.spec(name), str(small(name))
+    for split, count in (("train", 60), ("test", spec.test_samples(60))):
+        dataset = data.open_split(folder, name, split)
+        samples, labels = dataset.read(np.array([count - 1, 0]))
+        assert len(dataset) == count
+        assert samples.shape == (2, *spec.shape) and samples.dtype == np.float32
+        assert labels.shape == (2,) and labels.dtype == np.int64
+        assert dataset.shape == spec.shape and dataset.classes == spec.classes
+        assert np.isfinite(samples).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_seed_decides_every_byte(small, tmp_path, name):
+    data.make(str(tmp_path / "same"), name, 60, seed=1)
+    data.make(str(tmp_path / "other"), name, 60, seed=2)
+    assert digest(tmp_path / "same") == digest(small(name))
+    assert digest(tmp_path / "other") != digest(small(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_missing_from_generated_data(small, name):
+    assert data.missing(str(small(name)), name) == []
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_classes_can_be_told_apart(small, name):
+    train = data.open_split(str(small(name, 600)), name)
+    samples, labels = train.read(np.arange(600))
+    centres = np.stack([samples[labels == label].mean(axis=0).ravel() for label in range(10)])
+    unseen, answers = data.open_split(str(small(name, 600)), name, "test").read(np.arange(100))
+    distances = ((unseen.reshape(100, 1, -1) - centres) ** 2).sum(axis=-1)
+    assert (distances.argmin(axis=1) == answers).mean() > 0.7
+
+
+def test_a_name_or_a_split_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(DataError, match="there is no data set 'minst'; there are"):
+        data.open_split(str(tmp_path), "minst")
+    with pytest.raises(DataError, match="there is no split 'val'; there are train, test"):
+        data.open_split(str(tmp_path), "mnist", "val")
+
+
+def test_a_failed_make_leaves_nothing_behind(tmp_path):
+    with pytest.raises(DataError, match="cannot make 3 samples for 5 files"):
+        data.make(str(tmp_path / "out"), "cifar10", 3, seed=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_else_in_it_is_not_touched(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match="is no whole mnist"):
+        data.make(str(tmp_path), "mnist", 10, seed=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_two_processes_may_make_the_same_folder_at_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    arguments = (str(tmp_path / "mnist"), "mnist", 3000, 1)
+    both = [context.Process(target=data.make, args=arguments) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert [one.exitcode for one in both] == [0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["mnist"]
+    assert len(data.open_split(str(tmp_path / "mnist"), "mnist")) == 3000
