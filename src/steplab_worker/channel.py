@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import signal
 import socket
 import threading
@@ -21,6 +22,7 @@ class Channel:
     """A connection to the laboratory's socket."""
 
     def __init__(self, path: str):
+        self._path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(path)
         self._inbox: "queue.Queue[Document]" = queue.Queue()
@@ -45,4 +47,5 @@ class Channel:
                 for line in lines:
                     self._inbox.put(json.loads(line.decode()))
         finally:
+            shutil.rmtree(os.path.dirname(self._path), ignore_errors=True)
             os.killpg(0, signal.SIGKILL)

@@ -31,6 +31,7 @@ class Framework:
     layers: tuple[str, ...] | None  # None: all kinds of layers
     factors: Mapping[str, Option]
     module: str | None = None  # the package whose version is the framework's
+    reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
 
     @property
@@ -67,6 +68,7 @@ def framework(name: str) -> Framework:
         layers=None if said["layers"] == "all" else tuple(said["layers"]),
         factors={key: _option(one) for key, one in said["factors"].items()},
         module=said.get("module"),
+        reads_data=said.get("reads_data", True),
         debian=tuple(said.get("debian", ())),
     )
 
@@ -92,6 +94,7 @@ def general() -> Mapping[str, Option]:
         "dataset": Option("mnist", "the data set", levels=tuple(sorted(data.datasets()))),
         "batch_size": Option(32, "samples per worker and iteration", low=1, high=1 << 24),
         "global_batch_size": Option(32, "samples of all workers per iteration", low=1, high=1 << 30),
+        "environment": Option("", "name of the environment, if not the framework's own"),
         "workers": Option(1, "rank processes", low=1, high=4096),
         "threads": Option(1, "threads of each rank", low=1, high=4096),
         "strategy": Option("sync", "how workers cooperate: sync, accumulate:k, ps-sync, ps-async"),

@@ -16,6 +16,7 @@ class Resolved:
     """A configuration with every default filled in, sorted by who needs what."""
 
     framework: str
+    environment: str  # empty: the framework's own
     network: str
     dataset: str
     batch_size: int  # of each worker
@@ -57,6 +58,7 @@ def resolve(config: Config) -> Resolved:
 
     return Resolved(
         framework=framework,
+        environment=str(full["environment"]),
         network=network,
         dataset=str(full["dataset"]),
         batch_size=int(full["batch_size"]),

@@ -17,6 +17,7 @@ from steplab_worker.job import TrialJob
 DECLARATION = {
     "title": "replay (recorded trials)",
     "pins": [],
+    "reads_data": False,
     "kinds": ["step", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",

@@ -34,6 +34,7 @@ from steplab_worker.job import TrialJob
 DECLARATION = {
     "title": "synthetic (a known cost law)",
     "pins": [],
+    "reads_data": False,
     "kinds": ["step", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
