@@ -127,7 +127,7 @@ class Campaign:
         if outcome.failure is not None:
             self._pool.discard(key)
         else:
-            attempt.log_tail = "".join(group.tail(rank) for rank in range(key.workers))[-4000:]
+            attempt.log_tail = "".join(group.tail(rank) for rank in range(key.processes))[-4000:]
             group.forget_logs()
         return outcome
 

@@ -145,7 +145,7 @@ class _LayerClock:
         self.handles: List[Any] = []
 
     def __enter__(self) -> "_LayerClock":
-        for name, layer in self.module.layers.items():
+        for name, layer in _leaves(self.module):
             self.seconds[name] = {"t_f": 0.0, "t_b": 0.0}
             self.handles += [
                 layer.register_forward_pre_hook(lambda *_, key=name: self._mark(key, "t_f", -1)),
@@ -162,6 +162,11 @@ class _LayerClock:
     def __exit__(self, *_: Any) -> None:
         for handle in self.handles:
             handle.remove()
+
+
+def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
+    """The layers that hold no further layers, by name."""
+    return [(name, one) for name, one in module.named_modules() if name and not any(True for _ in one.children())]
 
 
 def _criterion(loss: str) -> Any:
