@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 
 from steplab_worker import adapter as base
-from steplab_worker.adapters._torch_layers import build_module
+from steplab_worker.adapters._torch_layers import build_module, named_arrays
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 
@@ -124,6 +124,14 @@ class Session(base.Session):
             self.criterion(self.module(samples), samples, labels).backward()
         self.optimizer.zero_grad()
         return timed.seconds
+
+    def gradients(self) -> Dict[Any, np.ndarray]:
+        """The gradients as arrays."""
+        return {key: parameter.grad.cpu().numpy().copy() for key, parameter in named_arrays(self.module).items()}
+
+    def parameters(self) -> Dict[Any, np.ndarray]:
+        """The weights as arrays."""
+        return {key: one.detach().cpu().numpy().copy() for key, one in named_arrays(self.module).items()}
 
     def infer(self, batch: Any) -> None:
         """Forward without gradients."""
