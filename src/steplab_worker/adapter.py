@@ -1,16 +1,17 @@
 """What every framework's adapter does, as the loop sees it.
 
 An adapter file in `adapters/` holds `DECLARATION`, a literal that the laboratory reads without importing the file, and
-a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs); `module` (the package whose version is
-the framework's); `debian` (packages it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do;
-`factors` (its own, each an `Option`); `unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the
-values of its factors for which one process serves all workers); `reads_data`.
+a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs), `pins_without_dependencies` (what it
+installs after them with --no-deps); `module` (the package whose version is the framework's); `debian` (packages it
+needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do; `factors` (its own, each an `Option`);
+`unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the values of its factors for which one
+process serves all workers); `reads_data`.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import numpy as np
 
@@ -84,6 +85,17 @@ class Session:
         """The weights now, in the graph's layout."""
         raise NotImplementedError
 
+    def count_exchanges(self) -> Callable[[], int]:
+        """Begin to count the native steps that exchange gradients; the function given tells how many so far.
+
+        Counted where the framework exchanges (a hook, the collectives in the program that ran), not where we ask it to.
+        """
+        raise NotImplementedError
+
+    def outputs(self) -> np.ndarray:
+        """What the last `infer` gave, (batch, *output shape), in the graph's layout."""
+        raise NotImplementedError
+
     def infer(self, batch: Any) -> None:
         """Run the network forward, for inference."""
         raise NotImplementedError
@@ -128,12 +140,16 @@ class FileSource(Source):
 class Adapter:
     """A framework in one rank, for as long as the process lives."""
 
+    # How the phases are told apart: `eager` (the calls are the phases) or `separate-compilation` (a compiled step is
+    # compiled again in parts). It goes into each record.
+    phase_method = "eager"
+
     def __init__(self, group: GroupJob):
         self.group = group
 
     def versions(self) -> Dict[str, str]:
         """The framework's version and those it depends on, and the device it runs on."""
-        return {"numpy": np.__version__}
+        return {"numpy": np.__version__, "phase_method": self.phase_method}
 
     def session(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray]) -> Session:
         """Build the network for one trial."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
 from steplab_worker.adapters._torch_layers import build_module, named_arrays
@@ -132,6 +133,21 @@ class Session(base.Session):
     def parameters(self) -> Dict[Any, np.ndarray]:
         """The weights as arrays."""
         return {key: one.detach().cpu().numpy().copy() for key, one in named_arrays(self.module).items()}
+
+    def count_exchanges(self) -> Callable[[], int]:
+        """Count by a communication hook, which DDP calls for each bucket of gradients it exchanges."""
+        counted = [0]
+
+        def hook(state: Any, bucket: Any) -> Any:
+            counted[0] += int(bucket.is_last())
+            return default_hooks.allreduce_hook(state, bucket)
+
+        self.net.register_comm_hook(None, hook)
+        return lambda: counted[0]
+
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave."""
+        return self.value.cpu().numpy().copy()
 
     def infer(self, batch: Any) -> None:
         """Forward without gradients."""

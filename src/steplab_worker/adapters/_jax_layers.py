@@ -1,0 +1,225 @@
+"""The neutral graph as a pure function in JAX, channels last: lax convolutions and window reductions."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from steplab_worker.adapters import _channels_last as last
+from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
+from steplab_worker.weights import Key
+
+Arrays = Dict[Key, Any]
+Weights = Dict[str, Any]  # those of one layer, by name
+Call = Callable[..., Any]  # of (weights, context, inputs…)
+ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid, "silu": jax.nn.silu}
+LAYOUTS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
+
+
+class Context:
+    """What a call may need beside weights and inputs: training or not, random keys, and new running values."""
+
+    def __init__(self, training: bool, key: Any):
+        self.training, self.key = training, key
+        self.buffers: Arrays = {}
+
+    def random_key(self, layer: Layer) -> Any:
+        """A key for that layer alone."""
+        return jax.random.fold_in(self.key, zlib.crc32(layer.name.encode()))
+
+
+class Network:
+    """Runs a graph."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        shapes = graph.shapes()
+        self.calls = [
+            (layer, LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])) for layer in graph.layers
+        ]
+
+    def __call__(self, weights: Arrays, buffers: Arrays, samples: Any, key: Any, training: bool) -> Tuple[Any, Arrays]:
+        """The output of the last layer, and the buffers after this batch."""
+        context, values = Context(training, key), {INPUT: samples}
+        for layer, call in self.calls:
+            own = {name: weights[layer.name, name] for name in layer.weights}
+            own.update({name: buffers[layer.name, name] for name in layer.buffers})
+            inputs = [values[name] for name in layer.inputs]
+            values[layer.name] = call(own, context, *inputs)
+        return values[self.graph.layers[-1].name], {**buffers, **context.buffers}
+
+
+def to_last(samples: Any) -> Any:
+    """From the graph's layout to the kernels'."""
+    return jnp.transpose(samples, last.last_axes(samples.ndim))
+
+
+def to_first(x: Any) -> Any:
+    """From the kernels' layout to the graph's."""
+    return jnp.transpose(x, last.first_axes(x.ndim))
+
+
+def flat(x: Any, shape: Shape) -> Any:
+    """A batch of samples of a graph's shape as vectors in the graph's order."""
+    return (x if last.same_order(shape) else to_first(x)).reshape(x.shape[0], size(shape))
+
+
+def _conv(layer: Layer, shapes: List[Shape]) -> Call:
+    options = layer.options
+
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        made = lax.conv_general_dilated(
+            x, own["weight"], options["stride"], options["padding"],
+            dimension_numbers=LAYOUTS[len(options["kernel"])], feature_group_count=options["groups"],
+        )  # fmt: skip
+        return made + own["bias"] if "bias" in own else made
+
+    return call
+
+
+def _dense(layer: Layer, shapes: List[Shape]) -> Call:
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        made = jnp.matmul(to_first(x), own["weight"])
+        return to_last(made + own["bias"] if "bias" in own else made)
+
+    return call
+
+
+def _windows(layer: Layer) -> Tuple[Shape, Shape, Sequence[Tuple[int, int]]]:
+    """Window, stride and padding over batch, positions and channels."""
+    kernel, stride, pads = (layer.options[name] for name in ("kernel", "stride", "padding"))
+    return (1, *kernel, 1), (1, *stride, 1), ((0, 0), *pads, (0, 0))
+
+
+def _max_pool(layer: Layer, shapes: List[Shape]) -> Call:
+    windows = _windows(layer)
+    return lambda own, context, x: lax.reduce_window(x, -jnp.inf, lax.max, *windows)
+
+
+def _avg_pool(layer: Layer, shapes: List[Shape]) -> Call:
+    windows = _windows(layer)
+    held = last.window_counts(shapes[0][1:], *(layer.options[name] for name in ("kernel", "stride", "padding")))
+    return lambda own, context, x: lax.reduce_window(x, 0.0, lax.add, *windows) * (1 / held)
+
+
+def _adaptive_avg_pool(layer: Layer, shapes: List[Shape]) -> Call:
+    pairs = list(zip(shapes[0][1:], layer.options["outputs"]))
+    matrices = [(axis, last.bin_matrix(n, m)) for axis, (n, m) in enumerate(pairs, start=1) if n != m]
+
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        for axis, matrix in matrices:
+            x = jnp.moveaxis(jnp.tensordot(x, matrix, [[axis], [0]]), -1, axis)
+        return x
+
+    return call
+
+
+def _batch_norm(layer: Layer, shapes: List[Shape]) -> Call:
+    epsilon, momentum = layer.options["epsilon"], layer.options["momentum"]
+
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        mean, variance = own["mean"], own["variance"]
+        if context.training:
+            axes, held = tuple(range(x.ndim - 1)), x.size // x.shape[-1]
+            mean = jnp.mean(x, axes)
+            variance = jnp.mean(jnp.square(x - mean), axes)
+            unbiased = variance * (held / max(held - 1, 1))
+            context.buffers[layer.name, "mean"] = own["mean"] + momentum * (mean - own["mean"])
+            context.buffers[layer.name, "variance"] = own["variance"] + momentum * (unbiased - own["variance"])
+        return (x - mean) * (lax.rsqrt(variance + epsilon) * own["weight"]) + own["bias"]
+
+    return call
+
+
+def _layer_norm(layer: Layer, shapes: List[Shape]) -> Call:
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        x = to_first(x)
+        centred = x - jnp.mean(x, -1, keepdims=True)
+        variance = jnp.mean(jnp.square(centred), -1, keepdims=True)
+        return to_last(centred * lax.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"])
+
+    return call
+
+
+def _dropout(layer: Layer, shapes: List[Shape]) -> Call:
+    return _dropping(layer, lambda shape: shape)
+
+
+def _drop_path(layer: Layer, shapes: List[Shape]) -> Call:
+    return _dropping(layer, lambda shape: shape[:1] + (1,) * (len(shape) - 1))
+
+
+def _dropping(layer: Layer, drawn: Callable[[Shape], Shape]) -> Call:
+    """Dropout with as many draws as the shape that `drawn` makes of the input's."""
+    rate = layer.options["rate"]
+
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        if not context.training or not rate:
+            return x
+        kept = jax.random.bernoulli(context.random_key(layer), 1 - rate, drawn(x.shape))
+        return jnp.where(kept, x / (1 - rate), 0.0)
+
+    return call
+
+
+def _multiply(layer: Layer, shapes: List[Shape]) -> Call:
+    between = (1,) * (len(shapes[0]) - len(shapes[1]))
+    return lambda own, context, first, second: first * second.reshape(second.shape[0], *between, *second.shape[1:])
+
+
+def _attention(layer: Layer, shapes: List[Shape]) -> Call:
+    heads, scale = layer.options["heads"], layer.options["scale"]
+
+    def split(x: Any) -> Any:
+        return x.reshape(x.shape[0], -1, heads, x.shape[-1] // heads)
+
+    def call(own: Weights, context: Context, query: Any, key: Any, value: Any) -> Any:
+        scores = jax.nn.softmax(jnp.einsum("nihc,njhc->nhij", split(query) * scale, split(key)))
+        return jnp.einsum("nhij,njhc->nihc", scores, split(value)).reshape(value.shape)
+
+    return call
+
+
+def _upsample(layer: Layer, shapes: List[Shape]) -> Call:
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        for axis, factor in enumerate(layer.options["factor"], start=1):
+            x = jnp.repeat(x, factor, axis)
+        return x
+
+    return call
+
+
+def _reshape(layer: Layer, shapes: List[Shape]) -> Call:
+    return lambda own, context, x: to_last(to_first(x).reshape(x.shape[0], *layer.shape))
+
+
+def _weightless(function: Callable[..., Any]) -> Call:
+    return lambda own, context, *inputs: function(*inputs)
+
+
+# A constructor takes the layer and the shapes of its inputs, without the batch.
+LAYERS: Dict[str, Callable[[Layer, List[Shape]], Call]] = {
+    "conv": _conv,
+    "dense": _dense,
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "adaptive_avg_pool": _adaptive_avg_pool,
+    "global_avg_pool": lambda layer, shapes: _weightless(lambda x: jnp.mean(x, tuple(range(1, x.ndim - 1)))),
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "activation": lambda layer, shapes: _weightless(ACTIVATIONS[layer.options["function"]]),
+    "dropout": _dropout,
+    "drop_path": _drop_path,
+    "add": lambda layer, shapes: _weightless(lambda first, *others: sum(others, first)),
+    "multiply": _multiply,
+    "scale": lambda layer, shapes: lambda own, context, x: x * own["weight"],
+    "concat": lambda layer, shapes: _weightless(lambda *inputs: jnp.concatenate(inputs, -1)),
+    "attention": _attention,
+    "flatten": lambda layer, shapes: _weightless(lambda x: flat(x, shapes[0])),
+    "reshape": _reshape,
+    "upsample": _upsample,
+}

@@ -1,0 +1,254 @@
+"""The neutral graph in TensorFlow operations, channels last: the operations that Keras' own layers come down to."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from steplab_worker.adapters import _channels_last as last
+from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
+from steplab_worker.weights import Key
+
+Variables = Dict[str, Any]  # those of one layer, by name
+Call = Callable[..., Any]  # of (inputs…, training)
+ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.nn.tanh, "sigmoid": tf.nn.sigmoid, "silu": tf.nn.silu}
+
+
+class Network(tf.Module):
+    """Runs a graph; its variables are made where it is made (inside a strategy's scope: one copy per replica)."""
+
+    def __init__(self, graph: Graph, weights: Mapping[Key, np.ndarray]):
+        super().__init__()
+        self.graph = graph
+        self.trained = _variables(last.all_inward(graph, last.weight_keys(graph), dict(weights)))
+        # Each replica keeps its own running values, as Keras' batch normalisation does.
+        self.buffers = _variables(last.all_inward(graph, last.buffer_keys(graph), dict(weights)), own=True)
+        shapes = graph.shapes()
+        self.calls = [(layer, self._call(layer, [shapes[name] for name in layer.inputs])) for layer in graph.layers]
+
+    def _call(self, layer: Layer, shapes: List[Shape]) -> Call:
+        names = [*layer.weights, *layer.buffers]
+        every = {**self.trained, **self.buffers}
+        return LAYERS[layer.kind](layer, shapes, {name: every[layer.name, name] for name in names})
+
+    def run(self, samples: Any, training: bool) -> Any:
+        """The output of the last layer."""
+        values = {INPUT: samples}
+        for layer, call in self.calls:
+            values[layer.name] = call(*[values[name] for name in layer.inputs], training=training)
+        return values[self.graph.layers[-1].name]
+
+
+def _variables(arrays: Dict[Key, np.ndarray], own: bool = False) -> Dict[Key, Any]:
+    kept: Dict[str, Any] = {}
+    if own:
+        kept = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.MEAN}
+    return {key: tf.Variable(array, trainable=not own, name="_".join(key), **kept) for key, array in arrays.items()}
+
+
+def to_last(samples: Any) -> Any:
+    """From the graph's layout to TensorFlow's."""
+    if len(samples.shape) < 3 or samples.shape[1] == 1:
+        return tf.reshape(samples, [samples.shape[0], *samples.shape[2:], *samples.shape[1:2]])
+    return tf.transpose(samples, last.last_axes(len(samples.shape)))
+
+
+def to_first(x: Any) -> Any:
+    """From TensorFlow's layout to the graph's."""
+    return tf.transpose(x, last.first_axes(len(x.shape))) if len(x.shape) > 2 else x
+
+
+def flat(x: Any, shape: Shape) -> Any:
+    """A batch of samples of a graph's shape as vectors in the graph's order."""
+    return tf.reshape(x if last.same_order(shape) else to_first(x), [-1, size(shape)])
+
+
+def _simple(function: Callable[..., Any]) -> Call:
+    return lambda *inputs, training: function(*inputs)
+
+
+def _padded(x: Any, pads: Sequence[Tuple[int, int]], value: float = 0.0) -> Any:
+    return tf.pad(x, [(0, 0), *pads, (0, 0)], constant_values=value)
+
+
+def _window(layer: Layer, shape: Shape) -> Tuple[Shape, Shape, Sequence[Tuple[int, int]], str]:
+    kernel, stride, pads = (layer.options[name] for name in ("kernel", "stride", "padding"))
+    return kernel, stride, pads, last.padding_name(shape[1:], kernel, stride, pads)
+
+
+def _conv(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    (kernel, stride, pads, padding), channels = _window(layer, shapes[0]), shapes[0][0]
+    convolve = _convolution(layer.options["groups"], channels, stride, padding or "VALID")
+
+    def call(x: Any) -> Any:
+        made = convolve(x if padding else _padded(x, pads), own["weight"])
+        return tf.nn.bias_add(made, own["bias"]) if "bias" in own else made
+
+    return _simple(call)
+
+
+def _convolution(groups: int, channels: int, stride: Shape, padding: str) -> Call:
+    """A convolution of x with a kernel. TensorFlow's CPU kernels know no groups, but a depthwise operation in 2-D."""
+    if groups == 1:
+        return lambda x, kernel: tf.nn.convolution(x, kernel, strides=stride, padding=padding)
+    if groups == channels and len(stride) == 2 and stride[0] == stride[1]:
+        steps = [1, *stride, 1]
+
+        def depthwise(x: Any, kernel: Any) -> Any:
+            height, width, _, filters = kernel.shape
+            return tf.nn.depthwise_conv2d(
+                x, tf.reshape(kernel, [height, width, channels, filters // channels]), steps, padding
+            )
+
+        return depthwise
+
+    def grouped(x: Any, kernel: Any) -> Any:
+        pairs = zip(tf.split(x, groups, -1), tf.split(kernel, groups, -1))
+        return tf.concat([tf.nn.convolution(a, b, strides=stride, padding=padding) for a, b in pairs], -1)
+
+    return grouped
+
+
+def _dense(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    def call(x: Any) -> Any:
+        made = tf.linalg.matmul(x, own["weight"]) if len(x.shape) == 2 else tf.tensordot(to_first(x), own["weight"], 1)
+        made = made + own["bias"] if "bias" in own else made
+        return made if len(x.shape) == 2 else to_last(made)
+
+    return _simple(call)
+
+
+def _max_pool(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    kernel, stride, pads, padding = _window(layer, shapes[0])
+    if padding:
+        return _simple(lambda x: tf.nn.max_pool(x, kernel, stride, padding))
+    return _simple(lambda x: tf.nn.max_pool(_padded(x, pads, -np.inf), kernel, stride, "VALID"))
+
+
+def _avg_pool(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    kernel, stride, pads, padding = _window(layer, shapes[0])
+    if padding:
+        return _simple(lambda x: tf.nn.avg_pool(x, kernel, stride, padding))
+    # The mean over whole windows counts the padding; what the window truly holds makes up for it.
+    share = np.float32(size(kernel)) / last.window_counts(shapes[0][1:], kernel, stride, pads)
+    return _simple(lambda x: tf.nn.avg_pool(_padded(x, pads), kernel, stride, "VALID") * share)
+
+
+def _adaptive_avg_pool(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    pairs = list(zip(shapes[0][1:], layer.options["outputs"]))
+    matrices = [(axis, last.bin_matrix(n, m)) for axis, (n, m) in enumerate(pairs, start=1) if n != m]
+
+    def call(x: Any) -> Any:
+        for axis, matrix in matrices:
+            order = [one for one in range(len(x.shape)) if one != axis]
+            back = np.argsort([*order, axis])
+            x = tf.transpose(tf.tensordot(x, matrix, [[axis], [0]]), back)
+        return x
+
+    return _simple(call)
+
+
+def _batch_norm(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    epsilon, momentum, shape = layer.options["epsilon"], layer.options["momentum"], layer.shape
+
+    def call(x: Any, training: bool) -> Any:
+        # The fused kernel is two-dimensional; positions of any dimension are laid out along one.
+        made, mean, variance = tf.raw_ops.FusedBatchNormV3(
+            x=tf.reshape(x, [-1, size(shape[1:]), 1, shape[0]]), scale=own["weight"], offset=own["bias"],
+            mean=_no_numbers() if training else own["mean"], variance=_no_numbers() if training else own["variance"],
+            epsilon=epsilon, is_training=training,
+        )[:3]  # fmt: skip
+        if training:
+            own["mean"].assign_add(momentum * (mean - own["mean"]))
+            own["variance"].assign_add(momentum * (variance - own["variance"]))
+        return tf.reshape(made, [-1, *shape[1:], shape[0]])
+
+    return call
+
+
+def _no_numbers() -> Any:
+    """In training the fused kernel wants no running values."""
+    return tf.constant([], dtype=tf.float32)
+
+
+def _layer_norm(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    def call(x: Any) -> Any:
+        x = to_first(x)
+        mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+        made = (x - mean) * tf.math.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"]
+        return made if len(made.shape) == 2 else to_last(made)
+
+    return _simple(call)
+
+
+def _dropout(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    rate = layer.options["rate"]
+    return lambda x, training: tf.nn.dropout(x, rate) if training and rate else x
+
+
+def _drop_path(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    rate, ones = layer.options["rate"], (1,) * len(layer.shape)
+    return lambda x, training: tf.nn.dropout(x, rate, noise_shape=[x.shape[0], *ones]) if training and rate else x
+
+
+def _multiply(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    between = (1,) * (len(shapes[0]) - len(shapes[1]))
+    return _simple(lambda first, second: first * tf.reshape(second, [-1, *between, *second.shape[1:]]))
+
+
+def _attention(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    heads, scale, shape = layer.options["heads"], layer.options["scale"], layer.shape
+
+    def split(x: Any) -> Any:
+        return tf.reshape(x, [-1, size(shape[1:]), heads, x.shape[-1] // heads])
+
+    def call(query: Any, key: Any, value: Any) -> Any:
+        scores = tf.nn.softmax(tf.einsum("nihc,njhc->nhij", split(query) * scale, split(key)))
+        return tf.reshape(tf.einsum("nhij,njhc->nihc", scores, split(value)), [-1, *shape[1:], shape[0]])
+
+    return _simple(call)
+
+
+def _reshape(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    def call(x: Any) -> Any:
+        made = tf.reshape(to_first(x), [x.shape[0], *layer.shape])
+        return to_last(made) if len(layer.shape) > 1 else made
+
+    return _simple(call)
+
+
+def _upsample(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    def call(x: Any) -> Any:
+        for axis, factor in enumerate(layer.options["factor"], start=1):
+            x = tf.repeat(x, factor, axis) if factor > 1 else x
+        return x
+
+    return _simple(call)
+
+
+# A constructor takes the layer, the shapes of its inputs without the batch, and the layer's variables.
+LAYERS: Dict[str, Callable[[Layer, List[Shape], Variables], Call]] = {
+    "conv": _conv,
+    "dense": _dense,
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "adaptive_avg_pool": _adaptive_avg_pool,
+    "global_avg_pool": lambda layer, shapes, own: _simple(
+        lambda x: tf.reduce_mean(x, list(range(1, len(x.shape) - 1)))
+    ),
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "activation": lambda layer, shapes, own: _simple(ACTIVATIONS[layer.options["function"]]),
+    "dropout": _dropout,
+    "drop_path": _drop_path,
+    "add": lambda layer, shapes, own: _simple(lambda *inputs: tf.add_n(inputs)),
+    "multiply": _multiply,
+    "scale": lambda layer, shapes, own: _simple(lambda x: x * own["weight"]),
+    "concat": lambda layer, shapes, own: _simple(lambda *inputs: tf.concat(inputs, -1)),
+    "attention": _attention,
+    "flatten": lambda layer, shapes, own: _simple(lambda x: flat(x, shapes[0])),
+    "reshape": _reshape,
+    "upsample": _upsample,
+}

@@ -1,0 +1,350 @@
+"""JAX: the whole step in one jitted program, `jax.distributed` with one process a rank, gloo collectives on CPUs.
+
+Native mode runs one program per batch: loss, gradients, their mean over the ranks (`psum` under `shard_map`) and the
+update, with its buffers donated. Phased mode compiles the same step in parts, each of which blocks until it is done:
+the forward program returns the residuals of `jax.vjp`, the backward program takes them. Arrays are channels last, for
+XLA's CPU convolutions want that; `load` transposes, so that is in t_h2d.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from functools import partial
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as Spec
+
+from steplab_worker import adapter as base
+from steplab_worker.adapters import _channels_last as last_
+from steplab_worker.adapters._jax_layers import Arrays, Network, flat
+from steplab_worker.adapters._meeting import addresses
+from steplab_worker.graph import Graph
+from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.weights import Key
+
+DECLARATION = {
+    "title": "JAX",
+    "pins": ["jax==0.10.2", "jaxlib==0.10.2", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
+    "module": "jax",
+    "kinds": ["step", "infer"],
+    "strategies": ["sync", "accumulate"],
+    "layers": "all",
+    "factors": {},
+}
+AXIS = "workers"
+START_DEADLINE_S = 120
+
+
+class Session(base.Session):
+    """One trial in JAX.
+
+    `trained` and `moments` are the same on all ranks; `own` (buffers and summed gradients) differs from rank to rank.
+    In native mode with several ranks these are global arrays, `own` with a leading axis of ranks; else local ones.
+    """
+
+    def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], group: GroupJob, mesh: Any):
+        self.job, self.graph, self.group, self.mesh = job, graph, group, mesh
+        self.step_of = _Step(job, graph)
+        self.programs = _Programs(self.step_of, mesh, job.accumulate)
+        arrays = last_.all_inward(graph, last_.weight_keys(graph), weights)
+        self.trained: Arrays = jax.tree.map(jnp.array, arrays)
+        self.moments = self.step_of.moments(self.trained)
+        buffers = jax.tree.map(jnp.array, last_.all_inward(graph, last_.buffer_keys(graph), weights))
+        sums = jax.tree.map(jnp.zeros_like, self.trained) if job.accumulate > 1 else {}
+        self.own: Tuple[Arrays, Arrays] = (buffers, sums)
+        self.batch: Any = None
+        self.value: Any = None
+        self.pull_back: Any = None
+        self.local: Arrays = {}  # gradients of phased mode
+        self.done = 0
+        self.counted: Optional[int] = None
+        self.shared = False
+
+    def enter(self, mode: str) -> None:
+        """Global arrays for native mode over several ranks, local ones otherwise."""
+        wanted = mode == "native" and self.mesh is not None and self.job.kind != "infer"
+        if wanted != self.shared:
+            same, mine = (_globally, _by_rank) if wanted else (_locally, _of_rank)
+            self.trained, self.moments = same(self.mesh, (self.trained, self.moments))
+            self.own = mine(self.mesh, self.own)
+            self.shared = wanted
+
+    def source(self) -> base.Source:
+        """Batches from the data set's files."""
+        return base.FileSource(self.job, self.group.rank, self.group.workers)
+
+    def synchronize(self) -> None:
+        """Wait for all that was dispatched."""
+        jax.block_until_ready((self.value, self.trained, self.own, self.local, self.batch))
+
+    def step(self, batch: Any, last: bool) -> None:
+        """One iteration in one program."""
+        self.load(batch)
+        loaded = _by_rank(self.mesh, self.batch, stack=False) if self.shared else self.batch
+        program = self.programs.native(self.shared, last)
+        arguments = (self.trained, self.moments, self.own, loaded, self._number())
+        if self.counted is not None:
+            self.counted += int("all-reduce" in program.lower(*arguments).compile().as_text())
+        self.value, self.trained, self.moments, self.own = program(*arguments)
+
+    def _number(self) -> np.ndarray:
+        """The number of this iteration, from which random keys are made."""
+        self.done += 1
+        return np.uint32(self.done)
+
+    def load(self, batch: Any) -> None:
+        """Host to device, channels last."""
+        samples, labels = batch
+        self.batch = self.programs.laid_out(samples), jnp.asarray(labels.astype(np.int32))
+
+    def forward(self) -> None:
+        """Loss and residuals."""
+        buffers, sums = self.own
+        made = self.programs.forward(self.trained, buffers, self.batch, self._number())
+        self.value, self.pull_back, buffers = made
+        self.own = (buffers, sums)
+
+    def backward(self) -> None:
+        """Gradients from the residuals; those of an accumulation are added up."""
+        found = self.programs.backward(self.pull_back)
+        self.pull_back = None
+        self.local = self.programs.add(self.local, found) if self.local else found
+
+    def wait(self) -> None:
+        """A sum of one number over the ranks."""
+        if self.mesh is not None:
+            jax.block_until_ready(self.programs.average(_by_rank(self.mesh, {"one": jnp.ones(())})))
+
+    def exchange(self) -> None:
+        """Average the gradients over the ranks."""
+        if self.mesh is not None:
+            self.local = _locally(self.mesh, self.programs.average(_by_rank(self.mesh, self.local)))
+
+    def update(self) -> None:
+        """The optimiser's step."""
+        self.trained, self.moments = self.programs.update(self.trained, self.moments, self.local)
+        self.local = {}
+
+    def infer(self, batch: Any) -> None:
+        """The forward program of inference."""
+        self.load(batch)
+        self.value = self.programs.infer(self.trained, self.own[0], self.batch[0])
+
+    def loss(self) -> float:
+        """The last batch's loss on this rank (of an inference: the mean of its outputs)."""
+        value = _of_rank(self.mesh, self.value) if self.shared else self.value
+        return float(jnp.mean(value)) * (1 if self.job.kind == "infer" else self.job.accumulate)
+
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave."""
+        return np.asarray(self.value)
+
+    def gradients(self) -> Dict[Key, np.ndarray]:
+        """The gradients of this rank."""
+        return last_.all_outward(self.graph, jax.tree.map(np.array, self.local))
+
+    def parameters(self) -> Dict[Key, np.ndarray]:
+        """The weights as arrays."""
+        local = _locally(self.mesh, self.trained) if self.shared else self.trained
+        return last_.all_outward(self.graph, jax.tree.map(np.array, local))
+
+    def count_exchanges(self) -> Callable[[], int]:
+        """Count the programs run whose compiled form holds an all-reduce."""
+        self.counted = 0
+        return lambda: int(self.counted or 0)
+
+    def close(self) -> None:
+        """Forget arrays and programs, so that trial after trial takes no more memory."""
+        self.__dict__.clear()
+        jax.clear_caches()
+
+
+class _Step:
+    """The step as pure functions."""
+
+    def __init__(self, job: TrialJob, graph: Graph):
+        self.job, self.graph, self.net = job, graph, Network(graph)
+
+    def key(self, number: Any, rank: Any = 0) -> Any:
+        """The random key of an iteration on a rank."""
+        return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.job.seed), number), rank)
+
+    def loss(self, trained: Arrays, buffers: Arrays, batch: Any, key: Any) -> Any:
+        """The loss, scaled for accumulation, and the new buffers."""
+        samples, labels = batch
+        output, buffers = self.net(trained, buffers, samples, key, training=True)
+        if self.graph.loss == "reconstruction":
+            value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
+        else:
+            chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
+            value = -jnp.mean(chosen)
+        return value / self.job.accumulate, buffers
+
+    def moments(self, trained: Arrays) -> Any:
+        """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""
+        means = {"sgd": 0, "momentum": 1, "adam": 2}[self.job.optimizer]
+        return jnp.zeros((), jnp.float32), tuple(jax.tree.map(jnp.zeros_like, trained) for _ in range(means))
+
+    def update(self, trained: Arrays, moments: Any, gradients: Arrays) -> Any:
+        """PyTorch's rules: momentum 0.9 without dampening; Adam with epsilon after the bias correction."""
+        rate, (updates, means) = self.job.learning_rate, moments
+        if self.job.optimizer == "adam":
+            means, steps = _adam(means, gradients, updates + 1)
+        elif self.job.optimizer == "momentum":
+            steps = jax.tree.map(lambda mean, gradient: 0.9 * mean + gradient, means[0], gradients)
+            means = (steps,)
+        else:
+            steps = gradients
+        return jax.tree.map(lambda weight, step: weight - rate * step, trained, steps), (updates + 1, means)
+
+    def train(self, average: Any, last: bool, rank: Any, state: Any, batch: Any, number: Any) -> Any:
+        """One whole iteration: loss, weights, moments, and what is the rank's own."""
+        trained, moments, (buffers, sums) = state
+        loss = jax.value_and_grad(self.loss, has_aux=True)
+        (value, buffers), gradients = loss(trained, buffers, batch, self.key(number, rank))
+        if sums:
+            gradients = jax.tree.map(jnp.add, sums, gradients)
+        if not last:
+            return value, trained, moments, (buffers, gradients)
+        trained, moments = self.update(trained, moments, average(gradients))
+        return value, trained, moments, (buffers, jax.tree.map(jnp.zeros_like, sums))
+
+
+def _adam(means: Any, gradients: Arrays, count: Any) -> Any:
+    """The moments and the steps of D. P. Kingma, J. Ba, "Adam", ICLR 2015, algorithm 1."""
+    first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, means[0], gradients)
+    second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, means[1], gradients)
+    one, two = 1 - 0.9**count, 1 - 0.999**count
+    return (first, second), jax.tree.map(lambda m, v: (m / one) / (jnp.sqrt(v / two) + 1e-8), first, second)
+
+
+class _Programs:
+    """The compiled programs of one trial."""
+
+    def __init__(self, step: _Step, mesh: Any, accumulate: int):
+        self.step, self.mesh = step, mesh
+        self.made: Dict[Tuple[bool, bool], Any] = {}
+        self.forward = jax.jit(self._forward)
+        self.backward = jax.jit(lambda pull_back: pull_back(jnp.ones(()))[0])
+        self.update = jax.jit(step.update, donate_argnums=(0, 1))
+        self.add = jax.jit(partial(jax.tree.map, jnp.add), donate_argnums=0)
+        self.infer = jax.jit(lambda trained, buffers, x: step.net(trained, buffers, x, None, training=False)[0])
+        axes = last_.last_axes(len(step.graph.input_shape) + 1)
+        self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
+        self.average = None if mesh is None else jax.jit(self._over_ranks(_mean_of_own, (Spec(AXIS),), Spec()))
+
+    def _forward(self, trained: Arrays, buffers: Arrays, batch: Any, number: Any) -> Any:
+        def loss(trained: Arrays) -> Any:
+            return self.step.loss(trained, buffers, batch, self.step.key(number))
+
+        return jax.vjp(loss, trained, has_aux=True)
+
+    def native(self, shared: bool, last: bool) -> Any:
+        """The program of a whole iteration, over all ranks or for this one alone."""
+        if (shared, last) not in self.made:
+            self.made[shared, last] = self._shared(last) if shared else self._alone(last)
+        return self.made[shared, last]
+
+    def _alone(self, last: bool) -> Any:
+        def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
+            return self.step.train(lambda gradients: gradients, last, 0, (trained, moments, own), batch, number)
+
+        return jax.jit(run, donate_argnums=(0, 1, 2))
+
+    def _shared(self, last: bool) -> Any:
+        def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
+            own = jax.tree.map(lambda one: one[0], own)
+            rank = jax.lax.axis_index(AXIS)
+            made = self.step.train(_mean, last, rank, (trained, moments, own), batch, number)
+            value, trained, moments, own = made
+            return value[None], trained, moments, jax.tree.map(lambda one: one[None], own)
+
+        same, mine = Spec(), Spec(AXIS)
+        over = self._over_ranks(run, (same, same, mine, mine, same), (mine, same, same, mine))
+        return jax.jit(over, donate_argnums=(0, 1, 2))
+
+    def _over_ranks(self, function: Any, inward: Any, outward: Any) -> Any:
+        # Gradients inside are those of this rank; the check would sum them over the ranks by itself.
+        return jax.shard_map(function, mesh=self.mesh, in_specs=inward, out_specs=outward, check_vma=False)
+
+
+def _mean(gradients: Any) -> Any:
+    return jax.lax.pmean(gradients, AXIS)
+
+
+def _mean_of_own(own: Any) -> Any:
+    return _mean(jax.tree.map(lambda one: one[0], own))
+
+
+def _globally(mesh: Any, tree: Any) -> Any:
+    """Arrays that are the same on all ranks, as global arrays."""
+    place = NamedSharding(mesh, Spec())
+    return jax.tree.map(lambda one: jax.make_array_from_single_device_arrays(one.shape, place, [one]), tree)
+
+
+def _by_rank(mesh: Any, tree: Any, stack: bool = True) -> Any:
+    """Arrays of this rank as part of global ones: under a new leading axis, or along their first."""
+    place, ranks = NamedSharding(mesh, Spec(AXIS)), mesh.size
+
+    def one_of(array: Any) -> Any:
+        part = array[None] if stack else array
+        shape = (part.shape[0] * ranks, *part.shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, place, [part])
+
+    return jax.tree.map(one_of, tree)
+
+
+def _locally(mesh: Any, tree: Any) -> Any:
+    """This rank's copy of global arrays."""
+    return jax.tree.map(lambda one: one.addressable_data(0), tree)
+
+
+def _of_rank(mesh: Any, tree: Any) -> Any:
+    """This rank's part of global arrays with a leading axis of ranks."""
+    return jax.tree.map(lambda one: one.addressable_data(0)[0], tree)
+
+
+class Adapter(base.Adapter):
+    """JAX in one rank."""
+
+    phase_method = "separate-compilation"
+
+    def __init__(self, group: GroupJob):
+        super().__init__(group)
+        # XLA's CPU client sizes its thread pools by these, when it is made.
+        os.environ["PJRT_NPROC"] = os.environ["NPROC"] = str(group.threads)
+        self.holder: Optional[socket.socket] = None
+        self.mesh: Any = None
+        if group.workers > 1:
+            found, self.holder = addresses(group.rendezvous, "jax", group.rank, group.workers)
+            jax.distributed.initialize(
+                found[0], group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
+                coordinator_bind_address="0.0.0.0:" + found[0].rpartition(":")[2],
+            )  # fmt: skip
+            self.mesh = Mesh(np.array([_first_of(rank) for rank in range(group.workers)]), (AXIS,))
+
+    def versions(self) -> Dict[str, str]:
+        """JAX, XLA's library, and the device."""
+        device = jax.local_devices()[0].device_kind
+        return dict(super().versions(), jax=jax.__version__, jaxlib=jax.lib.__version__, device=device)
+
+    def session(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray]) -> Session:
+        """Build the step's functions; they are compiled when they first run."""
+        return Session(job, graph, weights, self.group, self.mesh)
+
+    def close(self) -> None:
+        """Leave the group of processes."""
+        if self.mesh is not None:
+            with contextlib.suppress(RuntimeError):
+                jax.distributed.shutdown()
+
+
+def _first_of(rank: int) -> Any:
+    """A rank's first device."""
+    return next(device for device in jax.devices() if device.process_index == rank)
