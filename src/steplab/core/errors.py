@@ -45,11 +45,11 @@ class ModelError(InputError):
     """A saved performance model cannot be read, or cannot answer what was asked."""
 
 
-class NotEnoughData(ModelError):  # noqa: N818 - the name users meet in DESIGN.md and in scikit-learn style
+class NotEnoughData(ModelError):
     """There are too few rows for the model that was asked for."""
 
 
-class EnvironmentFault(SteplabError):  # noqa: N818 - EnvironmentError is a builtin
+class EnvironmentFault(SteplabError):
     """A framework's environment is missing or does not work."""
 
 

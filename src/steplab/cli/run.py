@@ -1,0 +1,178 @@
+"""Run or resume a study: every trial becomes a record, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steplab.cli._output import JsonOption, console, next_step, print_json
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from steplab.core.record import Record
+    from steplab.core.trial import Trial
+    from steplab.runner.campaign import Campaign
+
+app = typer.Typer()
+
+
+@app.command()
+def run(
+    study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study to run.")],
+    out: Annotated[Path | None, typer.Option(help="The study's folder; by default runs/<study name>.")] = None,
+    executor: Annotated[str, typer.Option(help="Where trials run: local.")] = "local",
+    limit: Annotated[int | None, typer.Option(min=0, help="Run at most that many trials now.")] = None,
+    trial: Annotated[list[str] | None, typer.Option(help="Run only the trial of this id; may be repeated.")] = None,
+    retry_failed: Annotated[bool, typer.Option(help="Run failed trials again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan and the estimated time.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a study, or go on where it stopped. Ctrl-C ends at the next trial, a second one at once.
+
+    Example: steplab run studies/demo.toml --out runs/demo
+    """
+    from steplab.cli._plan import estimate, show_plan
+    from steplab.core.errors import InputError, allowed
+    from steplab.core.study_file import read_study
+    from steplab.design.plan import plan
+    from steplab.runner.campaign import Campaign, check_folder
+    from steplab.store import records
+    from steplab.store.paths import StudyFolder
+
+    if executor != "local":
+        raise InputError(f"there is no executor {executor!r}", where="--executor", hint=allowed(["local"]))
+    study = read_study(study_file)
+    trials = _selected(plan(study), trial)
+    folder = StudyFolder(out or Path("runs") / study.about.name)
+    check_folder(folder, study)
+    if dry_run:
+        show_plan(study, trials, folder, as_json)
+        return
+    _check_environments(trials)
+    records.prepare(folder, study.text)
+    if retry_failed:
+        _supersede_failed(folder, trials)
+    campaign = Campaign(study, trials, folder, python_path=[str(Path.cwd())])
+    started = time.monotonic()
+    _run(campaign, limit, estimate(trials, folder, study), quiet=as_json and not os.isatty(2))
+    _finish(campaign, time.monotonic() - started, as_json)
+
+
+def _selected(trials: list[Trial], ids: list[str] | None) -> list[Trial]:
+    from steplab.core.errors import InputError
+
+    if not ids:
+        return trials
+    missing = [one for one in ids if one not in {trial.id for trial in trials}]
+    if missing:
+        raise InputError(f"the study has no trial {missing[0]!r}", where="--trial", hint="`--dry-run` lists the ids")
+    return [trial for trial in trials if trial.id in ids]
+
+
+def _check_environments(trials: list[Trial]) -> None:
+    """A missing environment is better said now than in every record."""
+    from steplab.core.feasible import resolve
+    from steplab.runner import environments
+
+    for framework, name in sorted({(r.framework, r.environment) for r in (resolve(t.config) for t in trials)}):
+        environments.find(framework, name)
+
+
+def _supersede_failed(folder: object, trials: list[Trial]) -> None:
+    from steplab.store import records
+    from steplab.store.paths import StudyFolder
+
+    assert isinstance(folder, StudyFolder)
+    for trial in trials:
+        path = folder.record(trial.id)
+        if path.exists() and records.read_record(path).status not in ("ok", "unsupported"):
+            records.supersede(folder, trial.id)
+
+
+def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet: bool) -> None:
+    from steplab.runner.interrupts import listening
+    from steplab.store import records
+
+    done = records.done(campaign.folder) & {trial.id for trial in campaign.trials}
+    left = len(campaign.trials) - len(done)
+    with _progress(left if limit is None else min(left, limit), expected_s, quiet) as bar:
+        campaign.on_start, campaign.on_record, campaign.look_around = bar.start, bar.record, bar.refresh
+        with listening(bar.stopping) as stop:
+            campaign.run(stop, limit)
+
+
+class _Bar:
+    """The progress of a campaign: done, failed, time left. Drawn only when something happens, or once a second."""
+
+    def __init__(self, progress: Progress, total: int, expected_s: float | None) -> None:
+        self.progress, self.total, self.failed = progress, total, 0
+        self.task = progress.add_task("starting", total=total, failed="", left=_left(expected_s))
+        self.began, self.finished = time.monotonic(), 0
+
+    def start(self, trial: Trial) -> None:
+        from steplab.core.trial import describe
+
+        self.progress.update(self.task, description=describe(trial.config))
+        self.progress.refresh()
+
+    def record(self, record: Record) -> None:
+        self.finished += 1
+        if record.status != "ok":
+            self.failed += 1
+            self.progress.console.print(f"{record.status}: {record.reason} ({record.trial})", markup=False)
+        self.progress.update(self.task, advance=1, failed=f"{self.failed} failed" if self.failed else "")
+        self.refresh()
+
+    def refresh(self) -> None:
+        if self.finished:
+            each = (time.monotonic() - self.began) / self.finished
+            self.progress.update(self.task, left=_left(each * (self.total - self.finished)))
+        self.progress.refresh()
+
+    def stopping(self) -> None:
+        self.progress.console.print("ending after this trial; Ctrl-C again ends at once")
+
+
+def _left(seconds: float | None) -> str:
+    from steplab.core.units import seconds as shown
+
+    return "" if seconds is None else f"about {shown(seconds)} left"
+
+
+@contextmanager
+def _progress(total: int, expected_s: float | None, quiet: bool) -> Iterator[_Bar]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("[red]{task.fields[failed]}"))
+    texts: tuple[TextColumn, ...] = (
+        TextColumn("{task.fields[left]}"),
+        TextColumn("[dim]{task.description}", markup=True),
+    )
+    terminal = console(stderr=True)
+    with Progress(*columns, *texts, console=terminal, auto_refresh=False, disable=quiet, transient=False) as progress:
+        yield _Bar(progress, total, expected_s)
+
+
+def _finish(campaign: Campaign, seconds: float, as_json: bool) -> None:
+    from steplab.cli._plan import summary
+
+    document = summary(campaign.folder, campaign.trials) | {"seconds": round(seconds, 3)}
+    if as_json:
+        print_json(document)
+    else:
+        show = console()
+        show.print(
+            f"{document['ok']} ok, {document['failed']} failed, {document['left']} left of {document['trials']} trials "
+            f"in {campaign.folder.root}",
+            markup=False,
+        )
+        next_step(f"steplab analyze {campaign.folder.root}")
+    if document["failed"]:
+        raise typer.Exit(3)

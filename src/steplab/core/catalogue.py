@@ -1,0 +1,115 @@
+"""What can be varied: frameworks, networks, data sets and their factors, read without importing any framework."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import steplab_worker
+from steplab_worker import data, networks
+from steplab_worker.options import Option
+
+WORKER = Path(steplab_worker.__file__).parent
+ADAPTERS = WORKER / "adapters"
+MODULE = "module:"  # the prefix of a user's own PyTorch network, package.module:function
+STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
+OPTIMIZERS = ("sgd", "momentum", "adam")
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What a framework's adapter file declares about itself."""
+
+    name: str
+    title: str
+    pins: tuple[str, ...]
+    kinds: tuple[str, ...]
+    strategies: tuple[str, ...]
+    layers: tuple[str, ...] | None  # None: all kinds of layers
+    factors: Mapping[str, Option]
+    module: str | None = None  # the package whose version is the framework's
+    reads_data: bool = True  # the virtual ones do not
+    debian: tuple[str, ...] = ()
+
+    @property
+    def needs_environment(self) -> bool:
+        """Whether it runs in an environment of its own; if not, in the laboratory's interpreter."""
+        return bool(self.pins)
+
+
+def framework_names() -> list[str]:
+    """All frameworks, by name; nothing is imported."""
+    return sorted(path.stem for path in ADAPTERS.glob("[!_]*.py"))
+
+
+@cache
+def framework(name: str) -> Framework:
+    """The declaration in a framework's adapter file.
+
+    >>> framework("synthetic").strategies
+    ('sync', 'accumulate')
+    """
+    tree = ast.parse((ADAPTERS / f"{name}.py").read_text(encoding="utf-8"))
+    literal = next(
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "DECLARATION"
+    )
+    said = ast.literal_eval(literal)
+    return Framework(
+        name=name,
+        title=said["title"],
+        pins=tuple(said["pins"]),
+        kinds=tuple(said["kinds"]),
+        strategies=tuple(said["strategies"]),
+        layers=None if said["layers"] == "all" else tuple(said["layers"]),
+        factors={key: _option(one) for key, one in said["factors"].items()},
+        module=said.get("module"),
+        reads_data=said.get("reads_data", True),
+        debian=tuple(said.get("debian", ())),
+    )
+
+
+def _option(said: dict[str, object]) -> Option:
+    levels = said.get("levels")
+    return Option(**{**said, "levels": tuple(levels) if isinstance(levels, list) else None})  # type: ignore[arg-type]
+
+
+@cache
+def network_options(name: str) -> Mapping[str, Option]:
+    """What a network lets a study vary; nothing for a user's own."""
+    options: Mapping[str, Option] = {} if name.startswith(MODULE) else networks.module(name).OPTIONS
+    return options
+
+
+@cache
+def general() -> Mapping[str, Option]:
+    """The factors that every trial has, whatever its framework and network."""
+    return {
+        "framework": Option("torch", "what runs the network", levels=tuple(framework_names())),
+        "network": Option("lenet5", "the neural network", levels=tuple(networks.names())),
+        "dataset": Option("mnist", "the data set", levels=tuple(sorted(data.datasets()))),
+        "batch_size": Option(32, "samples per worker and iteration", low=1, high=1 << 24),
+        "global_batch_size": Option(32, "samples of all workers per iteration", low=1, high=1 << 30),
+        "environment": Option("", "name of the environment, if not the framework's own"),
+        "workers": Option(1, "rank processes", low=1, high=4096),
+        "threads": Option(1, "threads of each rank", low=1, high=4096),
+        "strategy": Option("sync", "how workers cooperate: sync, accumulate:k, ps-sync, ps-async"),
+        "optimizer": Option("sgd", "update rule", levels=OPTIMIZERS),
+        "learning_rate": Option(0.01, "step size of the optimiser", low=0.0, high=1e6),
+        "loader_workers": Option(0, "background workers of the data loader", low=0, high=256),
+        "prefetch": Option(2, "batches read ahead", low=1, high=1024),
+    }
+
+
+def known_factors(frameworks: list[str], network_names: list[str]) -> dict[str, Option]:
+    """Every factor that at least one of these frameworks or networks knows."""
+    known = dict(general())
+    for network in network_names:
+        known.update(network_options(network))
+    for name in frameworks:
+        known.update(framework(name).factors)
+    return known

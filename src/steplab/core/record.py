@@ -1,0 +1,136 @@
+"""A record: everything about one finished trial, immutable. Times in seconds, raw.
+
+Format history
+1  first version
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from steplab.core.errors import RecordError
+from steplab.core.trial import Kind, Level, Status, trial_id
+
+FORMAT = 1
+MAX_BYTES = 1 << 30  # a larger file is not a record
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Mode(_Part):
+    """The iterations of one rank in one mode, column by column; `warmup` marks those that do not count."""
+
+    columns: dict[str, list[Seconds]]
+    warmup: list[bool]
+
+    @model_validator(mode="after")
+    def _even(self) -> Mode:
+        if "t_iter" not in self.columns:
+            raise ValueError("there is no column t_iter")
+        if any(len(values) != len(self.warmup) for values in self.columns.values()):
+            raise ValueError("the columns differ in length")
+        return self
+
+
+class LayerTime(_Part):
+    """Seconds of one layer in one iteration."""
+
+    layer: str
+    iteration: int
+    t_f: float
+    t_b: float
+
+
+class Rank(_Part):
+    """What one rank measured and used."""
+
+    rank: Annotated[int, Field(ge=0)]
+    host: str
+    pid: int
+    cpu_s: float
+    peak_bytes: float
+    loss: float | None
+    modes: dict[str, Mode]
+    layers: list[LayerTime] | None = None
+
+
+class Attempt(_Part):
+    """One try at the trial that did not end well."""
+
+    status: Status
+    reason: str
+    seconds: float
+
+
+class EnvironmentInfo(_Part):
+    """The environment that the ranks ran in, with every package's version."""
+
+    name: str
+    python: str
+    lock: list[str]
+
+
+class DataInfo(_Part):
+    """The data that was read: real files, generated ones, or none."""
+
+    name: str
+    source: Literal["real", "generated", "none"]
+    samples: int
+    folder: str = ""
+
+
+class Energy(_Part):
+    """Energy of the trial in joules with its provenance; never a silent guess."""
+
+    joules: float | None = None
+    provenance: Literal["rapl", "nvml", "estimated", "none"] = "none"
+
+
+class Record(_Part):
+    """One finished trial."""
+
+    format: Annotated[int, Field(ge=1, le=FORMAT)] = FORMAT
+    study: str
+    trial: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    replicate: Annotated[int, Field(ge=0)]
+    kind: Kind
+    status: Status
+    reason: str = ""
+    log_tail: str = ""
+    attempts: list[Attempt] = []
+    config: dict[str, Level]
+    resolved: dict[str, Level | dict[str, Level]]
+    measure: dict[str, Level | None]
+    ranks: list[Rank] = []
+    threads: int
+    versions: dict[str, str] = {}
+    machine: dict[str, Level | None] = {}
+    environment: EnvironmentInfo | None = None
+    data: DataInfo
+    energy: Energy = Energy()
+    other_cpu_s: float | None = None
+    started: str
+    seconds: float
+    command: str
+
+    @model_validator(mode="after")
+    def _named_rightly(self) -> Record:
+        if trial_id(self.config, self.replicate) != self.trial:
+            raise ValueError("the trial's id does not belong to its configuration")
+        return self
+
+
+def parse_record(content: bytes, where: str) -> Record:
+    """A record from its JSON text; anything else is one clear sentence."""
+    try:
+        return Record.model_validate_json(content)
+    except ValidationError as errors:
+        error = errors.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, error["loc"])) or "the document"
+        message = error["msg"].removeprefix("Value error, ")
+        raise RecordError(f"is not a record: {field}: {message}", where=where) from None

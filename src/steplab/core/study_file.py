@@ -1,0 +1,241 @@
+"""Reads a study file; a mistake becomes one sentence with file, line, field and what is allowed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from steplab.core import catalogue
+from steplab.core.errors import StudyError, allowed, nearest
+from steplab.core.study import About, Data, Design, Factor, Levels, Measure, Range, Study
+from steplab.core.trial import Level
+from steplab_worker.options import Option
+
+SECTIONS = ("study", "factors", "design", "measure", "data", "exclude")
+_MAX_BYTES = 10_000_000
+S = TypeVar("S", bound=BaseModel)
+
+
+def read_study(path: Path) -> Study:
+    """Read and check a study file."""
+    return parse_study(_text(path), path)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise StudyError("is too large for a study file", where=str(path), hint="allowed: up to 10 MB")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise StudyError(
+            "there is no such file", where=str(path), hint="`steplab init DIR` writes a starter study"
+        ) from None
+    except IsADirectoryError:
+        raise StudyError("is a folder, not a study file", where=str(path), hint="give the .toml file in it") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
+    except OSError as error:
+        raise StudyError(f"cannot be read ({error.strerror})", where=str(path)) from None
+
+
+def parse_study(text: str, path: Path) -> Study:
+    """Check the text of a study file."""
+    return _Reader(text, path).study()
+
+
+def locate(text: str, section: str, field: str = "", index: int = 0) -> int:
+    r"""The line of a field in a section (of the index-th `[[section]]`); 0 if it is not there.
+
+    >>> locate("[study]\nname = 'x'\n[design]\nseed = 1", "design", "seed")
+    4
+    """
+    here, seen = "", -1
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = re.match(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$", line)
+        if header:
+            here = header.group(1).strip("\"'")
+            seen += here == section
+            if here == section and not field and seen == index:
+                return number
+            continue
+        key = field if here == section and seen == index else "" if here else section
+        if key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line):
+            return number
+    return 0
+
+
+class _Reader:
+    """One pass over one file; `fail` knows where a field stands."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self.text, self.path = text, path
+
+    def fail(self, what: str, hint: str = "", section: str = "", field: str = "", index: int = 0) -> StudyError:
+        line = (locate(self.text, section, field, index) or locate(self.text, section)) if section else 0
+        name = ".".join(part for part in (section, field) if part)
+        where = ", ".join(part for part in (str(self.path), f"line {line}" if line else "", name) if part)
+        return StudyError(what, where=where, hint=hint)
+
+    def study(self) -> Study:
+        tables = self._toml()
+        about = self._section(About, tables, "study")
+        measure = self._section(Measure, tables, "measure")
+        design = self._section(Design, tables, "design")
+        data = self._section(Data, tables, "data")
+        factors = self._factors(tables.get("factors"), design)
+        self._pairs(factors)
+        return Study(about, factors, design, measure, data, self._exclude(tables, factors), self.text, self.path)
+
+    def _toml(self) -> dict[str, Any]:
+        try:
+            tables = tomllib.loads(self.text)
+        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+            raise StudyError(f"is not valid TOML: {error}", where=str(self.path)) from None
+        for name in tables:
+            if name not in SECTIONS:
+                raise self.fail(f"unknown section {name!r}", nearest(name, SECTIONS), section=name)
+        for name in ("study", "factors"):
+            if name not in tables:
+                raise self.fail(f"the section [{name}] is missing", allowed(SECTIONS))
+        return tables
+
+    def _section(self, kind: type[S], tables: Mapping[str, Any], name: str) -> S:
+        try:
+            return kind.model_validate(tables.get(name, {}))
+        except ValidationError as errors:
+            raise self._explain(kind, name, errors) from None
+
+    def _explain(self, kind: type[BaseModel], section: str, errors: ValidationError) -> StudyError:
+        error = errors.errors(include_url=False)[0]
+        field = str(error["loc"][0]) if error["loc"] else ""
+        if error["type"] == "extra_forbidden":
+            return self.fail(f"unknown field {field!r}", nearest(field, kind.model_fields), section, field)
+        if error["type"] == "missing":
+            return self.fail(f"the field {field!r} is missing", allowed(kind.model_fields), section)
+        if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
+            return self.fail("must be a section with fields", f"write [{section}] on a line of its own", section)
+        said = [one["msg"] for one in errors.errors(include_url=False) if one["loc"][:1] == error["loc"][:1]]
+        message = " or ".join(dict.fromkeys(text.removeprefix("Value error, ") for text in said))
+        value = f" (it is {_shown(error['input'])})" if field else ""
+        return self.fail(_decapitalised(message) + value, self._default(kind, field), section, field)
+
+    def _default(self, kind: type[BaseModel], field: str) -> str:
+        if not field or kind.model_fields[field].is_required():
+            return ""
+        return f"the default is {kind.model_fields[field].default!r}"
+
+    def _factors(self, said: Any, design: Design) -> dict[str, Factor]:
+        if not isinstance(said, dict) or not said:
+            raise self.fail("must list at least one factor", "e.g. batch_size = [32, 64]", "factors")
+        known = self._known(said)
+        factors: dict[str, Factor] = {}
+        for name, value in said.items():
+            if name not in known:
+                raise self.fail(f"unknown factor {name!r}", nearest(name, known), "factors", name)
+            factors[name] = self._factor(name, value, known[name], design)
+        return factors
+
+    def _known(self, said: Mapping[str, Any]) -> dict[str, Option]:
+        """The factors that the study's own frameworks and networks know."""
+        names = {}
+        for name in ("framework", "network"):
+            option = catalogue.general()[name]
+            levels = self._levels(name, said[name]) if name in said else (option.default,)
+            for level in levels:
+                self._check(name, level, option)
+            names[name] = [str(level) for level in levels]
+        return catalogue.known_factors(names["framework"], names["network"])
+
+    def _levels(self, name: str, value: Any) -> Levels:
+        levels = value if isinstance(value, list) else [value]
+        if not levels:
+            raise self.fail("has no levels", "give at least one, e.g. [1, 2]", "factors", name)
+        for level in levels:
+            if not isinstance(level, bool | int | float | str):
+                hint = "allowed: numbers, text, true, false"
+                raise self.fail(f"the level {_shown(level)} is not a plain value", hint, "factors", name)
+        for level in levels:
+            if sum(level == other and type(level) is type(other) for other in levels) > 1:
+                raise self.fail(f"the level {level!r} stands twice", "levels must differ", "factors", name)
+        return tuple(levels)
+
+    def _factor(self, name: str, value: Any, option: Option, design: Design) -> Factor:
+        if isinstance(value, dict):
+            return self._range(name, value, option, design)
+        return tuple(self._check(name, level, option) for level in self._levels(name, value))
+
+    def _range(self, name: str, value: dict[str, Any], option: Option, design: Design) -> Range:
+        if design.type == "factorial":
+            hint = "list levels, or use type = 'random' or 'latin'"
+            raise self.fail("a range needs a random or latin design", hint, "factors", name)
+        try:
+            span = Range.model_validate(value)
+        except ValidationError as errors:
+            problem = _decapitalised(errors.errors(include_url=False)[0]["msg"].removeprefix("Value error, "))
+            hint = "write { low = 8, high = 128, scale = 'log' }"
+            raise self.fail(f"is not a range: {problem}", hint, "factors", name) from None
+        for end in (span.low, span.high):
+            self._check(name, end, option)
+        return span
+
+    def _check(self, name: str, level: Level, option: Option) -> Level:
+        """The level as the option wants it, or one sentence on what is wrong with it."""
+        problem = self._problem(name, level, option)
+        if problem:
+            close = nearest(level, map(str, option.levels)) if isinstance(level, str) and option.levels else ""
+            raise self.fail(f"the level {_shown(level)} {problem}", close.partition(" allowed")[0], "factors", name)
+        return float(level) if isinstance(option.default, float) else level
+
+    def _problem(self, name: str, level: Level, option: Option) -> str:
+        if name == "network" and isinstance(level, str) and level.startswith(catalogue.MODULE):
+            right = re.fullmatch(r"module:[\w.]+:[\w.]+", level)
+            return "" if right else "must look like 'module:package.module:function'"
+        if name == "strategy":
+            return _strategy_problem(level)
+        problem: str = option.problem(level)
+        return problem
+
+    def _pairs(self, factors: Mapping[str, Factor]) -> None:
+        if "batch_size" in factors and "global_batch_size" in factors:
+            hint = "give batch_size (per worker) or global_batch_size (of all workers)"
+            raise self.fail("two factors set the batch", hint, "factors", "global_batch_size")
+
+    def _exclude(self, tables: Mapping[str, Any], factors: Mapping[str, Factor]) -> tuple[dict[str, Levels], ...]:
+        rules = tables.get("exclude", [])
+        if not isinstance(rules, list) or not all(isinstance(rule, dict) and rule for rule in rules):
+            raise self.fail("must be rules with at least one factor each", "write [[exclude]]", "exclude")
+        return tuple(self._rule(index, rule, factors) for index, rule in enumerate(rules))
+
+    def _rule(self, index: int, rule: Mapping[str, Any], factors: Mapping[str, Factor]) -> dict[str, Levels]:
+        checked = {}
+        for name, value in rule.items():
+            if name not in factors:
+                raise self.fail(f"unknown factor {name!r}", nearest(name, factors), "exclude", name, index)
+            levels = tuple(value) if isinstance(value, list) else (value,)
+            had = factors[name]
+            for level in levels:
+                if isinstance(had, tuple) and level not in had:
+                    raise self.fail(f"{level!r} is not a level of {name}", allowed(had), "exclude", name, index)
+            checked[name] = levels
+        return checked
+
+
+def _strategy_problem(level: Level) -> str:
+    name, colon, count = str(level).partition(":")
+    counted = re.fullmatch(r"[1-9]\d{0,5}", count) is not None
+    right = name in catalogue.STRATEGIES and (counted if name == "accumulate" else not colon)
+    return "" if right and isinstance(level, str) else "must be one of 'sync', 'accumulate:k', 'ps-sync', 'ps-async'"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _decapitalised(text: str) -> str:
+    return text[:1].lower() + text[1:]

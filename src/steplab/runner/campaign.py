@@ -1,0 +1,233 @@
+"""A campaign: the trials of a study, run or resumed; each ends as a record, whatever happens."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+
+from steplab.core.errors import StudyError
+from steplab.core.feasible import Resolved, resolve, unsupported
+from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record
+from steplab.core.study import Study
+from steplab.core.study_file import parse_study
+from steplab.core.trial import Level, Trial
+from steplab.runner import datasets
+from steplab.runner.conversation import Conversation, Failure, Outcome
+from steplab.runner.interrupts import Stop
+from steplab.runner.jobs import group_key, reads_data, trial_job
+from steplab.runner.launch import Document, RankGroup
+from steplab.runner.machine import busy_cpu_s, machine
+from steplab.runner.pool import Pool
+from steplab.runner.steady import Director
+from steplab.store import records
+from steplab.store.claims import Claims
+from steplab.store.paths import StudyFolder
+
+START_DEADLINE_S = 180.0
+RETRIED = ("failed", "crashed", "killed")
+POLL_S = 0.5
+
+
+@dataclass
+class Campaign:
+    """One laboratory at work on one study's folder."""
+
+    study: Study
+    trials: list[Trial]
+    folder: StudyFolder
+    python_path: list[str] = field(default_factory=list)
+    on_record: Callable[[Record], None] = lambda record: None
+    on_start: Callable[[Trial], None] = lambda trial: None
+    look_around: Callable[[], None] = lambda: None
+
+    def run(self, stop: Stop, limit: int | None = None) -> None:
+        """Run what has no record yet, at most `limit` trials."""
+        self._sources: dict[str, datasets.DataSource] = {}
+        self._pool = Pool(self.python_path)
+        self._claims = Claims(self.folder, self._patience_s())
+        try:
+            for number, trial in enumerate(self._open_trials(stop)):
+                self._run_one(trial)
+                if stop.asked or (limit is not None and number + 1 >= limit):
+                    break
+            self._pool.close()
+        except BaseException:
+            self._pool.kill()
+            raise
+
+    def _patience_s(self) -> float:
+        """How long one trial can take at most, retries and starts included."""
+        measure = self.study.measure
+        return (measure.retries + 1) * (measure.timeout_s + START_DEADLINE_S + 10)
+
+    def _open_trials(self, stop: Stop) -> Iterator[Trial]:
+        """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
+        waiting = self.trials
+        while waiting and not stop.asked:
+            done = records.done(self.folder)
+            waiting = [trial for trial in waiting if trial.id not in done]
+            claimed = []
+            for trial in waiting:
+                # Looked at again, because another laboratory may have finished it since.
+                if self.folder.record(trial.id).exists():
+                    continue
+                if not self._claims.take(trial.id):
+                    claimed.append(trial)
+                    continue
+                try:
+                    if not self.folder.record(trial.id).exists():
+                        yield trial
+                finally:
+                    self._claims.release(trial.id)
+            waiting = claimed
+            if waiting:
+                time.sleep(POLL_S)
+                self.look_around()
+
+    def _run_one(self, trial: Trial) -> None:
+        self.on_start(trial)
+        record = self._measured(trial)
+        if records.write_record(self.folder, record):
+            self.on_record(record)
+
+    def _measured(self, trial: Trial) -> Record:
+        """The trial's record, after as many attempts as it is worth."""
+        attempts: list[Attempt] = []
+        while True:
+            attempt = _Attempt(self, trial)
+            outcome = attempt.outcome()
+            failure = outcome.failure
+            seconds = time.monotonic() - attempt.started
+            if failure is None or failure.status not in RETRIED or len(attempts) >= self.study.measure.retries:
+                return attempt.record(outcome, attempts, seconds)
+            attempts.append(Attempt(status=failure.status, reason=failure.reason, seconds=seconds))
+
+    def source(self, resolved: Resolved) -> datasets.DataSource | None:
+        """The data files of a trial, made or found once."""
+        if not reads_data(resolved):
+            return None
+        if resolved.dataset not in self._sources:
+            self._sources[resolved.dataset] = datasets.provide(resolved.dataset, self.study.data.samples)
+        return self._sources[resolved.dataset]
+
+    def outcome(self, trial: Trial, attempt: _Attempt) -> Outcome:
+        """Run a trial once on a warm or fresh group."""
+        measure, key = self.study.measure, group_key(attempt.resolved)
+        block = trial.replicate if measure.isolation == "warm" else object()
+        group = self._pool.group(key, block, START_DEADLINE_S, self.look_around)
+        if isinstance(group, Failure):
+            return Outcome(failure=group)
+        attempt.met(group)
+        conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
+        job = trial_job(self.study, trial, attempt.source)
+        outcome = conversation.trial(job, Director(measure, attempt.resolved.accumulate))
+        if outcome.failure is not None:
+            self._pool.discard(key)
+        else:
+            attempt.log_tail = "".join(group.tail(rank) for rank in range(key.workers))[-4000:]
+            group.forget_logs()
+        return outcome
+
+
+class _Attempt:
+    """One attempt at a trial, and what its record says beside the times."""
+
+    def __init__(self, campaign: Campaign, trial: Trial) -> None:
+        self.campaign, self.trial = campaign, trial
+        self.resolved = resolve(trial.config)
+        self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
+        self.busy = busy_cpu_s()
+        self.versions: dict[str, str] = {}
+        self.environment: EnvironmentInfo | None = None
+        self.hello: dict[int, Document] = {}
+        self.log_tail = ""
+        self.source: datasets.DataSource | None = None
+
+    def met(self, group: RankGroup) -> None:
+        """Note what the group is."""
+        made = group.environment
+        self.environment = EnvironmentInfo(name=made.name, python=str(made.python), lock=list(made.lock))
+        self.versions, self.hello = group.versions, group.hello
+        self.busy, self.started = busy_cpu_s(), time.monotonic()
+
+    def outcome(self) -> Outcome:
+        """Run it, unless the framework cannot."""
+        reason = unsupported(self.trial.config, self.campaign.study.about.kind)
+        if reason:
+            return Outcome(failure=Failure("unsupported", reason, 0))
+        self.source = self.campaign.source(self.resolved)
+        return self.campaign.outcome(self.trial, self)
+
+    def record(self, outcome: Outcome, attempts: list[Attempt], seconds: float) -> Record:
+        """The record of this, the last, attempt."""
+        study, failure = self.campaign.study, outcome.failure
+        ranks = [_rank(rank, self.hello[rank], said) for rank, said in sorted(outcome.results.items())]
+        own_cpu_s = sum(rank.cpu_s for rank in ranks)
+        return Record(
+            study=study.about.name,
+            trial=self.trial.id,
+            replicate=self.trial.replicate,
+            kind=study.about.kind,
+            status=failure.status if failure else "ok",
+            reason=failure.reason if failure else "",
+            log_tail=failure.log_tail[-4000:] if failure else self.log_tail,
+            attempts=attempts,
+            config=dict(self.trial.config),
+            resolved=_plain(self.resolved),
+            measure=study.measure.model_dump(),
+            ranks=ranks,
+            threads=self.resolved.threads,
+            versions=self.versions,
+            machine=machine(),
+            environment=self.environment,
+            data=_data_info(self.resolved, self.source),
+            other_cpu_s=max(0.0, busy_cpu_s() - self.busy - own_cpu_s) if ranks else None,
+            started=self.began.isoformat(timespec="milliseconds"),
+            seconds=seconds,
+            command=repeat_command(self.campaign.folder, self.trial),
+        )
+
+
+def repeat_command(folder: StudyFolder, trial: Trial) -> str:
+    """The command that runs one trial again, into a folder of its own."""
+    root = folder.root.absolute()
+    again = root.with_name(f"{root.name}-repeat")
+    return shlex.join(["steplab", "run", str(folder.study.absolute()), "--trial", trial.id, "--out", str(again)])
+
+
+def _plain(resolved: Resolved) -> dict[str, Level | dict[str, Level]]:
+    return asdict(resolved)
+
+
+def _rank(rank: int, hello: Document, said: Document) -> Rank:
+    modes = {name: Mode(**mode) for name, mode in said["modes"].items()}
+    loss = said["loss"] if said["loss"] == said["loss"] else None
+    return Rank(
+        rank=rank,
+        host=hello["host"],
+        pid=hello["pid"],
+        cpu_s=said["usage"]["cpu_s"],
+        peak_bytes=said["usage"]["peak_bytes"],
+        loss=loss,
+        modes=modes,
+        layers=said["layers"],
+    )
+
+
+def _data_info(resolved: Resolved, source: datasets.DataSource | None) -> DataInfo:
+    if source is None:
+        return DataInfo(name=resolved.dataset, source="none", samples=0)
+    return DataInfo(name=source.name, source=source.source, samples=source.samples, folder=str(source.folder))
+
+
+def check_folder(folder: StudyFolder, study: Study) -> None:
+    """A folder keeps one protocol: records measured otherwise must not be mixed."""
+    if not folder.study.exists() or not records.done(folder):
+        return
+    earlier = parse_study(folder.study.read_text(encoding="utf-8"), folder.study)
+    if earlier.protocol != study.protocol:
+        what = "the folder holds trials of another kind or measurement protocol"
+        raise StudyError(what, where=str(folder.root), hint="give another folder with --out, or restore [measure]")

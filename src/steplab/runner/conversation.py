@@ -1,0 +1,131 @@
+"""One trial with one group of ranks: jobs out, times in, until it is done or has gone wrong."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from steplab.core.trial import Status
+from steplab.runner.launch import Document, Ended, RankGroup, Said
+from steplab.runner.steady import Director
+from steplab_worker.job import TrialJob
+
+EVIDENCE_S = 0.3  # how long to listen for the cause after the first rank has failed
+_TOLD_BY_OTHERS = ("killed", "crashed", "out-of-memory", "timeout")  # a rank that fails often fails because of these
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a rank failed."""
+
+    status: Status
+    reason: str
+    rank: int
+    log_tail: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial went: the ranks' results, or the failure."""
+
+    results: dict[int, Document] = field(default_factory=dict)
+    failure: Failure | None = None
+
+
+class _Failed(Exception):
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+
+
+@dataclass
+class Conversation:
+    """What is said between the laboratory and a group, with a deadline on the monotonic clock."""
+
+    group: RankGroup
+    deadline: float
+    look_around: Callable[[], None]
+
+    def open(self) -> Failure | None:
+        """Wait until every rank has started and imported its framework."""
+        opened: set[int] = set()
+        try:
+            while len(opened) < self.group.key.workers:
+                said = self._next("while starting")
+                if said.document["say"] == "hello":
+                    self.group.send(said.rank, self.group.open_document(said.rank))
+                else:
+                    opened.add(said.rank)
+                    self.group.versions = said.document["versions"]
+            return None
+        except _Failed as failed:
+            return failed.failure
+
+    def trial(self, job: TrialJob, director: Director) -> Outcome:
+        """Run one trial."""
+        ranks = range(self.group.key.workers)
+        for rank in ranks:
+            self.group.send(rank, {"do": "trial", "job": job.document()})
+        results: dict[int, Document] = {}
+        blocks: dict[int, Document] = {}
+        try:
+            while len(results) < len(ranks):
+                said = self._next("in the trial")
+                if said.document["say"] == "done":
+                    results[said.rank] = said.document
+                else:
+                    blocks[said.rank] = said.document
+                if len(blocks) == len(ranks):
+                    self._direct(director, blocks)
+                    blocks = {}
+            return Outcome(results)
+        except _Failed as failed:
+            return Outcome(failure=failed.failure)
+
+    def _direct(self, director: Director, blocks: dict[int, Document]) -> None:
+        times = [blocks[rank]["t_iter"] for rank in sorted(blocks)]
+        iterations, warmup = director.next(blocks[0]["mode"], times)
+        for rank in blocks:
+            self.group.send(rank, {"iterations": iterations, "warmup": warmup})
+
+    def _next(self, when: str) -> Said:
+        """The next document of a rank; anything else is a failure."""
+        while True:
+            event = self.group.receive(self.deadline)
+            if isinstance(event, Said) and event.document["say"] != "failed":
+                return event
+            if event is not None:
+                raise _Failed(self._cause(self._failure(event, when), when))
+            if time.monotonic() >= self.deadline:
+                raise _Failed(Failure("timeout", f"no answer in time {when}", 0, self.group.tail(0)))
+            self.look_around()
+
+    def _cause(self, first: Failure, when: str) -> Failure:
+        """The likeliest cause: a rank that died explains why another one complains of its peer."""
+        until, seen = time.monotonic() + EVIDENCE_S, [first]
+        while time.monotonic() < until and not any(one.status in _TOLD_BY_OTHERS for one in seen):
+            event = self.group.receive(until)
+            if isinstance(event, Ended) or (isinstance(event, Said) and event.document["say"] == "failed"):
+                seen.append(self._failure(event, when))
+        return next((one for one in seen if one.status in _TOLD_BY_OTHERS), first)
+
+    def _failure(self, event: Said | Ended, when: str) -> Failure:
+        tail = self.group.tail(event.rank)
+        if isinstance(event, Said):
+            said = event.document
+            return Failure(
+                said["status"], f"rank {event.rank}: {said['reason']}", event.rank, said["traceback"] or tail
+            )
+        return Failure(*_ended(event, when), event.rank, tail)
+
+
+def _ended(event: Ended, when: str) -> tuple[Status, str]:
+    """Status and reason of a process that ended by itself or by a signal."""
+    if event.code >= 0:
+        return "crashed", f"rank {event.rank} ended {when} with exit code {event.code}"
+    name = signal.Signals(-event.code).name if -event.code in set(signal.Signals) else f"signal {-event.code}"
+    if name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
+        hint = " (by a person, or by the kernel for lack of memory)" if name == "SIGKILL" else ""
+        return "killed", f"rank {event.rank} was killed {when} by {name}{hint}"
+    return "crashed", f"rank {event.rank} crashed {when} with {name}"

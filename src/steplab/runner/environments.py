@@ -1,0 +1,223 @@
+"""Framework environments: a venv of its own for each framework, or an interpreter that the user already has."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from steplab.core import catalogue
+from steplab.core.errors import EnvironmentFault, nearest
+from steplab.core.home import home
+
+# Run inside an environment: the framework's version and every package it holds.
+_PROBE = """
+import importlib, importlib.metadata as m, json, sys
+version = ""
+if sys.argv[1]:
+    version = getattr(importlib.import_module(sys.argv[1]), "__version__", "unknown")
+import numpy
+lock = sorted({"%s==%s" % (d.metadata["Name"], d.version) for d in m.distributions()}, key=str.lower)
+print("\\n" + json.dumps({"version": version, "lock": lock, "python": sys.version.split()[0]}))
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An interpreter in which a framework runs."""
+
+    name: str
+    framework: str
+    python: Path
+    version: str
+    lock: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of `steplab env list`."""
+
+    name: str
+    framework: str
+    version: str
+    ready: bool
+    reason: str
+
+
+def folder(name: str) -> Path:
+    """Where the environment of that name lives."""
+    return home() / "envs" / name
+
+
+def find(framework: str, name: str = "") -> Environment:
+    """The environment for a framework, ready to use."""
+    declared = catalogue.framework(framework)
+    if not declared.needs_environment:
+        return _laboratory(framework)
+    name = name or framework
+    note = folder(name) / "steplab.json"
+    if not note.exists():
+        made = "make" if name == framework else "register"
+        how = f"steplab env create {name}" if name == framework else f"steplab env add {name} --python PATH"
+        raise EnvironmentFault(f"there is no environment {name!r} for {declared.title}; {made} it with `{how}`")
+    environment = _read(note)
+    if environment.framework != framework:
+        raise EnvironmentFault(f"the environment {name!r} is for {environment.framework}, not for {framework}")
+    if not environment.python.exists():
+        raise EnvironmentFault(f"{environment.python} of the environment {name!r} is gone; create or add it again")
+    return environment
+
+
+def _laboratory(framework: str) -> Environment:
+    """The virtual frameworks run in the laboratory's own interpreter."""
+    return Environment(framework, framework, Path(sys.executable), "1", _own_lock())
+
+
+def _own_lock() -> tuple[str, ...]:
+    import numpy
+
+    return (f"numpy=={numpy.__version__}",)
+
+
+def _read(note: Path) -> Environment:
+    try:
+        said = json.loads(note.read_text(encoding="utf-8"))
+        lock = tuple(map(str, said["lock"]))
+        return Environment(said["name"], said["framework"], Path(said["python"]), said["version"], lock)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise EnvironmentFault(f"{note} cannot be read; remove it and create the environment again") from None
+
+
+def create(framework: str, say: Callable[[str], None]) -> Environment:
+    """Make a framework's environment from the pins its adapter declares; nothing if it is there already."""
+    declared = catalogue.framework(framework)
+    if not declared.needs_environment:
+        say(f"{framework}: needs no environment")
+        return _laboratory(framework)
+    _require_debian(declared)
+    with _alone(framework):
+        if _is_made_of(framework, declared.pins):
+            say(f"{framework}: ready in {folder(framework)}")
+            return find(framework)
+        shutil.rmtree(folder(framework), ignore_errors=True)
+        say(f"{framework}: installing {', '.join(declared.pins)}")
+        python = _venv(framework, declared.pins)
+        environment = _register(framework, framework, python, declared.pins)
+    say(f"{framework}: {environment.version} ready in {folder(framework)}")
+    return environment
+
+
+def add(name: str, python: Path, framework: str) -> Environment:
+    """Register an interpreter that the user already has."""
+    if framework not in catalogue.framework_names():
+        raise EnvironmentFault(
+            f"there is no framework {framework!r}; {nearest(framework, catalogue.framework_names())}"
+        )
+    if not python.exists():
+        raise EnvironmentFault(f"{python}: there is no such interpreter")
+    if (folder(name) / "bin").exists():
+        raise EnvironmentFault(f"{name!r} is an environment made by steplab; choose another name")
+    with _alone(name):
+        return _register(name, framework, python.absolute(), ())
+
+
+def check(name: str) -> Listed:
+    """Import the framework in its environment and say whether that works."""
+    try:
+        environment = _read(folder(name) / "steplab.json")
+        version = probe(environment.python, environment.framework)["version"]
+        return Listed(name, environment.framework, str(version), True, "")
+    except EnvironmentFault as fault:
+        return Listed(name, name, "", False, str(fault))
+
+
+def listing() -> list[Listed]:
+    """All environments, made or not, without starting any."""
+    names = {path.parent.name for path in (home() / "envs").glob("*/steplab.json")}
+    return [_listed(name) for name in sorted(names | set(catalogue.framework_names()))]
+
+
+def _listed(name: str) -> Listed:
+    try:
+        known = name in catalogue.framework_names()
+        environment = find(name) if known else _read(folder(name) / "steplab.json")
+        ready = environment.python.exists()
+        return Listed(name, environment.framework, environment.version, ready, "" if ready else "interpreter is gone")
+    except EnvironmentFault as fault:
+        return Listed(name, name, "", False, str(fault))
+
+
+def probe(python: Path, framework: str) -> dict[str, object]:
+    """Import the framework in an interpreter; its version and the packages there."""
+    module = catalogue.framework(framework).module or ""
+    done = subprocess.run([python, "-c", _PROBE, module], capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        raise EnvironmentFault(f"{python} cannot import {module or 'numpy'}: {why}")
+    found: dict[str, object] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def _register(name: str, framework: str, python: Path, pins: tuple[str, ...]) -> Environment:
+    said = probe(python, framework)
+    document = {"name": name, "framework": framework, "python": str(python), "pins": list(pins), **said}
+    document["python"] = str(python)
+    folder(name).mkdir(parents=True, exist_ok=True)
+    temporary = folder(name) / ".steplab.json"
+    temporary.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    temporary.replace(folder(name) / "steplab.json")
+    return _read(folder(name) / "steplab.json")
+
+
+def _is_made_of(name: str, pins: tuple[str, ...]) -> bool:
+    note = folder(name) / "steplab.json"
+    try:
+        said = json.loads(note.read_text(encoding="utf-8"))
+        return tuple(said["pins"]) == pins and Path(said["python"]).exists()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _venv(name: str, pins: tuple[str, ...]) -> Path:
+    base = getattr(sys, "_base_executable", sys.executable)
+    log = folder(name).with_suffix(".log")
+    python = folder(name) / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    for command in ([base, "-m", "venv", str(folder(name))], [*pip, *pins]):
+        with log.open("ab") as file:
+            code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
+        if code:
+            shutil.rmtree(folder(name), ignore_errors=True)
+            raise EnvironmentFault(f"{name}: the installation failed; its log is {log}")
+    return python
+
+
+def _require_debian(declared: catalogue.Framework) -> None:
+    missing = [package for package in declared.debian if not _installed(package)]
+    if missing:
+        how = f"apt-get install {' '.join(missing)}"
+        raise EnvironmentFault(f"{declared.title} needs {', '.join(missing)}; install with `{how}`")
+
+
+def _installed(package: str) -> bool:
+    query = ["dpkg-query", "--show", "--showformat=${Status}", package]
+    try:
+        said = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return True  # not a Debian system: the framework's own import will tell
+    return said.startswith("install ok installed")
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One process at a time makes an environment; the others wait."""
+    folder(name).parent.mkdir(parents=True, exist_ok=True)
+    with folder(name).with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

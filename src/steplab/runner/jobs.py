@@ -1,0 +1,51 @@
+"""From a trial to the job documents of its ranks."""
+
+from __future__ import annotations
+
+from steplab.core import catalogue
+from steplab.core.feasible import Resolved, resolve
+from steplab.core.study import Study
+from steplab.core.trial import Trial
+from steplab.runner.datasets import DataSource
+from steplab.runner.launch import GroupKey
+from steplab_worker import data
+from steplab_worker.job import TrialJob
+
+
+def group_key(resolved: Resolved) -> GroupKey:
+    """The group of ranks that can run a trial."""
+    return GroupKey(resolved.framework, resolved.environment, resolved.workers, resolved.threads)
+
+
+def trial_job(study: Study, trial: Trial, source: DataSource | None) -> TrialJob:
+    """All that the ranks are told about a trial; the same for each of them."""
+    resolved = resolve(trial.config)
+    spec = data.spec(resolved.dataset)
+    return TrialJob(
+        trial=trial.id,
+        replicate=trial.replicate,
+        kind=study.about.kind,
+        config=dict(trial.config),
+        network=resolved.network,
+        network_options=resolved.network_options,
+        input_shape=tuple(spec.shape),
+        classes=spec.classes,
+        dataset=resolved.dataset,
+        data_folder=str(source.folder) if source else "",
+        batch_size=resolved.batch_size,
+        accumulate=resolved.accumulate,
+        strategy=resolved.strategy,
+        optimizer=resolved.optimizer,
+        learning_rate=resolved.learning_rate,
+        loader_workers=resolved.loader_workers,
+        prefetch=resolved.prefetch,
+        options=resolved.framework_options,
+        phases=study.measure.phases,
+        memory_limit_bytes=(study.measure.memory_limit_mb or 0) << 20,
+        seed=study.design.seed + trial.replicate,
+    )
+
+
+def reads_data(resolved: Resolved) -> bool:
+    """Whether the trial's framework reads data files."""
+    return catalogue.framework(resolved.framework).reads_data

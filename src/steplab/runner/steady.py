@@ -1,0 +1,106 @@
+"""When a trial is warm and when it has been measured long enough: pure decisions on times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steplab.core.study import Measure
+
+WARMUP_BLOCK = 5
+WARMUP_CAP = 40
+PHASED_WARMUP = 2
+TOLERANCE = 0.05
+
+
+def is_steady(times: Sequence[float]) -> bool:
+    """Whether the last two blocks agree: their medians differ by less than 5 % or less than the noise.
+
+    >>> is_steady([9, 3, 2, 2, 2, 1, 1, 1, 1, 1])
+    False
+    >>> is_steady([1, 1, 1, 1, 1, 1, 1, 1.01, 1, 1])
+    True
+    """
+    if len(times) < 2 * WARMUP_BLOCK:
+        return False
+    before = np.asarray(times[-2 * WARMUP_BLOCK : -WARMUP_BLOCK])
+    now = np.asarray(times[-WARMUP_BLOCK:])
+    middle = float(np.median(now))
+    spread = 1.4826 * float(np.median(np.abs(now - middle)))
+    return abs(float(np.median(before)) - middle) <= max(TOLERANCE * middle, spread)
+
+
+def median_interval(times: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
+    """A distribution-free interval of the median from order statistics (binomial, as in Conover 1999, §3.2).
+
+    >>> median_interval(np.arange(1.0, 101.0))
+    (40.0, 61.0)
+    """
+    from scipy.stats import binom
+
+    ordered = np.sort(times)
+    low = int(binom.ppf((1 - level) / 2, len(ordered), 0.5))
+    low = max(low - 1, 0)
+    return float(ordered[low]), float(ordered[len(ordered) - 1 - low])
+
+
+def is_precise(times: NDArray[np.float64], precision: float) -> bool:
+    """Whether the interval of the median is within ± that share of it."""
+    low, high = median_interval(times)
+    return (high - low) / 2 <= precision * float(np.median(times))
+
+
+@dataclass
+class Director:
+    """Tells the ranks of one trial how many iterations to run next."""
+
+    measure: Measure
+    accumulate: int
+    mode: str = ""
+    warm: bool = False
+    times: list[float] = field(default_factory=list)
+
+    def next(self, mode: str, block: Sequence[Sequence[float]]) -> tuple[int, bool]:
+        """How many iterations, and whether they are warm-up, after a block of times per rank; 0 ends the mode."""
+        if mode != self.mode:
+            self.mode, self.warm, self.times = mode, False, []
+        if len(block[0]):
+            self.times += np.max(np.asarray(block, dtype=float), axis=0).tolist()
+        if not self.warm:
+            wanted = self._warmup_left()
+            if wanted:
+                return self._whole(wanted), True
+            self.warm, self.times = True, []
+        return self._whole(self._measured_left()), False
+
+    def _warmup_left(self) -> int:
+        if self.mode != "native":
+            return PHASED_WARMUP if not self.times else 0
+        if self.measure.warmup != "auto":
+            return self.measure.warmup if not self.times else 0
+        cycles = self._cycles(self.times)
+        return 0 if is_steady(cycles) or len(cycles) >= WARMUP_CAP else WARMUP_BLOCK * self.accumulate
+
+    def _measured_left(self) -> int:
+        have, wanted = len(self.times), self.measure.iterations
+        if have < wanted:
+            return wanted - have
+        precision = self.measure.precision
+        if precision is None or have >= self.measure.max_iterations:
+            return 0
+        if is_precise(np.asarray(self._cycles(self.times)), precision):
+            return 0
+        return min(have, self.measure.max_iterations - have)
+
+    def _cycles(self, times: Sequence[float]) -> list[float]:
+        """Mean iteration time of each accumulation: single iterations differ by design there."""
+        whole = len(times) // self.accumulate * self.accumulate
+        means: list[float] = np.asarray(times[:whole]).reshape(-1, self.accumulate).mean(axis=1).tolist()
+        return means
+
+    def _whole(self, iterations: int) -> int:
+        """Rounded up to whole accumulations."""
+        return -(-iterations // self.accumulate) * self.accumulate

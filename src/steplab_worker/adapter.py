@@ -1,0 +1,132 @@
+"""What every framework's adapter does, as the loop sees it.
+
+An adapter file in `adapters/` holds `DECLARATION`, a literal that the laboratory reads without importing the file
+(title, pins, what is supported, its own factors), and a class `Adapter`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Optional
+
+import numpy as np
+
+from steplab_worker import data
+from steplab_worker.graph import Graph
+from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.loader import Loader
+from steplab_worker.weights import Key
+
+
+class Unsupported(Exception):
+    """This framework cannot do this trial; the message says why."""
+
+
+class Session:
+    """One trial in one rank: the network built, ready to run iterations.
+
+    `step` is the iteration as a good user of the framework would write it. The methods after it are the same
+    iteration in parts, for phased measurements; each returns only when its work is done.
+    """
+
+    def clock(self) -> float:
+        """Seconds on the clock that the iterations are timed with."""
+        return time.perf_counter()
+
+    def enter(self, mode: str) -> None:
+        """The mode that is measured from now on: `native` or `phased`."""
+
+    def source(self) -> "Source":
+        """Where the batches come from."""
+        raise NotImplementedError
+
+    def step(self, batch: Any, last: bool) -> None:
+        """One iteration; `last` of an accumulation exchanges gradients and updates."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Return when the device has done all its work."""
+
+    def load(self, batch: Any) -> None:
+        """Bring a batch to the device (t_h2d)."""
+        raise NotImplementedError
+
+    def forward(self) -> None:
+        """Compute the loss of the loaded batch (t_f)."""
+        raise NotImplementedError
+
+    def backward(self) -> None:
+        """Compute this rank's gradients, exchanging nothing (t_b)."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Wait for the slowest rank (the first part of t_c)."""
+
+    def exchange(self) -> None:
+        """Average the gradients over the ranks (the second part of t_c)."""
+
+    def update(self) -> None:
+        """Let the optimiser change the weights (t_u)."""
+        raise NotImplementedError
+
+    def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
+        """Seconds of each layer, forward and backward, for one iteration; None if this framework cannot tell."""
+        return None
+
+    def infer(self, batch: Any) -> None:
+        """Run the network forward, for inference."""
+        raise NotImplementedError
+
+    def loss(self) -> float:
+        """The loss of the last batch."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Free what the trial held."""
+
+
+class Source:
+    """Batches for one rank."""
+
+    def next(self) -> Any:
+        """The next batch, really read."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stop background work."""
+
+
+class FileSource(Source):
+    """Batches read from a data set's files through the loader."""
+
+    def __init__(self, job: TrialJob, rank: int, workers: int):
+        dataset = data.open_split(job.data_folder, job.dataset)
+        self.loader = Loader(
+            dataset, job.batch_size, rank, workers, job.seed, background=job.loader_workers, prefetch=job.prefetch
+        )
+
+    def next(self) -> Any:
+        """The next batch: samples and labels."""
+        return self.loader.next()
+
+    def close(self) -> None:
+        """Stop the loader."""
+        self.loader.close()
+
+
+class Adapter:
+    """A framework in one rank, for as long as the process lives."""
+
+    def __init__(self, group: GroupJob):
+        self.group = group
+
+    def versions(self) -> Dict[str, str]:
+        """The framework's version and those it depends on, and the device it runs on."""
+        return {"numpy": np.__version__}
+
+    def session(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray]) -> Session:
+        """Build the network for one trial."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Leave the group of ranks."""

@@ -1,0 +1,231 @@
+"""The synthetic framework: a known cost law with seeded noise on a virtual clock.
+
+For rehearsing a study before any framework is installed, and for testing every analysis against a truth that is
+known. Nothing is computed; a thousand trials take seconds. With n = workers, b = batch size, G = 4 bytes per
+parameter, rank r:
+
+    compute   = (compute_s + sample_s·b)·(1 + imbalance·[r is the last rank])·(1 + contention·(n − 1))
+    t_f, t_b  = compute/3, 2·compute/3
+    t_wait    = slowest rank's io + h2d + compute − this rank's   (the ranks meet there)
+    t_move    = latency_s·log2(n) + 2·(n − 1)/n·G/bandwidth_bytes_s
+    t_iter    = t_io + t_h2d + t_f + t_b + t_wait + t_move + t_u   (phased)
+    t_iter    = the same with t_move reduced by min(t_move, overlap·t_b)   (native)
+
+Each time is multiplied by exp(noise·z), z standard normal from the seed; the first iterations cost
+1 + warmup_cost·exp(−i/3) times as much.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+import zlib
+from typing import Any, Dict, Optional
+
+import numpy as np
+
+from steplab_worker import adapter as base
+from steplab_worker.graph import Graph
+from steplab_worker.job import TrialJob
+
+DECLARATION = {
+    "title": "synthetic (a known cost law)",
+    "pins": [],
+    "reads_data": False,
+    "kinds": ["step", "infer"],
+    "strategies": ["sync", "accumulate"],
+    "layers": "all",
+    "factors": {
+        "compute_s": {"default": 1e-3, "help": "fixed compute seconds of an iteration", "low": 0.0},
+        "sample_s": {"default": 1e-4, "help": "compute seconds per sample", "low": 0.0},
+        "contention": {"default": 0.0, "help": "share by which each further rank slows all", "low": 0.0},
+        "imbalance": {"default": 0.0, "help": "share by which the last rank computes longer", "low": 0.0},
+        "io_s": {"default": 0.0, "help": "seconds to read a sample", "low": 0.0},
+        "h2d_s": {"default": 0.0, "help": "seconds to move a sample to the device", "low": 0.0},
+        "update_s": {"default": 1e-4, "help": "seconds of an update", "low": 0.0},
+        "latency_s": {"default": 1e-4, "help": "latency of a collective", "low": 0.0},
+        "bandwidth_bytes_s": {"default": 1e9, "help": "bandwidth between ranks", "low": 1.0},
+        "overlap": {"default": 0.0, "help": "share of backward that hides communication", "low": 0.0, "high": 1.0},
+        "noise": {"default": 0.0, "help": "sigma of the log-normal noise", "low": 0.0, "high": 2.0},
+        "warmup_cost": {"default": 0.0, "help": "extra cost of the first iteration", "low": 0.0},
+        "pace": {"default": 0.0, "help": "real seconds slept per virtual second", "low": 0.0},
+        "fault": {
+            "default": "none",
+            "help": "what goes wrong in the rehearsal",
+            "levels": ["none", "raise", "hang", "crash", "kill", "memory", "chatter"],
+        },
+        "fault_rank": {"default": 0, "help": "the rank in which it goes wrong", "low": 0},
+    },
+}
+PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_move", "t_u")
+CHUNK = 256  # iterations whose noise is drawn at once
+
+
+class Law:
+    """The cost law of one trial: seconds of each phase, by rank and iteration."""
+
+    def __init__(self, job: TrialJob, workers: int, gradient_bytes: int):
+        self.job, self.workers, self.options = job, workers, job.options
+        self.gradient_bytes = gradient_bytes
+        self._noise: Dict[int, np.ndarray] = {}
+
+    def means(self, rank: int) -> Dict[str, float]:
+        """The phases without noise and without waiting."""
+        o, n, b = self.options, self.workers, self.job.batch_size
+        slow = 1.0 + (o["imbalance"] if rank == n - 1 and n > 1 else 0.0)
+        compute = (o["compute_s"] + o["sample_s"] * b) * slow * (1.0 + o["contention"] * (n - 1))
+        move = o["latency_s"] * math.log2(n) + 2 * (n - 1) / n * self.gradient_bytes / o["bandwidth_bytes_s"]
+        phases = {"t_io": o["io_s"] * b, "t_h2d": o["h2d_s"] * b, "t_f": compute / 3, "t_b": 2 * compute / 3}
+        return dict(phases, t_move=move if n > 1 else 0.0, t_u=o["update_s"])
+
+    def phases(self, rank: int, iteration: int, last: bool) -> Dict[str, float]:
+        """The phases of one iteration of one rank, waiting included."""
+        own = self._noisy(rank, iteration)
+        if not last:
+            return dict(own, t_wait=0.0, t_move=0.0, t_u=0.0)
+        ready = [_until_exchange(self._noisy(other, iteration)) for other in range(self.workers)]
+        collective = self._noisy(0, iteration)["t_move"]  # one collective: all ranks see the same
+        return dict(own, t_wait=max(ready) - _until_exchange(own), t_move=collective)
+
+    def _noisy(self, rank: int, iteration: int) -> Dict[str, float]:
+        warm = 1.0 + self.options["warmup_cost"] * math.exp(-iteration / 3)
+        factors = self._factors(rank, iteration)
+        return {name: value * factor * warm for (name, value), factor in zip(self.means(rank).items(), factors)}
+
+    def _factors(self, rank: int, iteration: int) -> np.ndarray:
+        if not self.options["noise"]:
+            return np.ones(len(PHASES))
+        chunk, row = divmod(iteration, CHUNK)
+        key = rank * 1_000_003 + chunk
+        if key not in self._noise:
+            stream = [self.job.seed, zlib.crc32(self.job.trial.encode()), rank, chunk]
+            normal = np.random.default_rng(stream).standard_normal((CHUNK, len(PHASES)))
+            self._noise[key] = np.exp(self.options["noise"] * normal)
+        return self._noise[key][row]
+
+
+def _until_exchange(phases: Dict[str, float]) -> float:
+    return phases["t_io"] + phases["t_h2d"] + phases["t_f"] + phases["t_b"]
+
+
+class Session(base.Session):
+    """A trial on the virtual clock."""
+
+    def __init__(self, job: TrialJob, graph: Graph, rank: int, workers: int):
+        self.job, self.graph, self.rank = job, graph, rank
+        self.law = Law(job, workers, 4 * graph.parameters)
+        self.now = 0.0
+        self.iteration = -1
+        self.times: Dict[str, float] = {}
+
+    def clock(self) -> float:
+        """Virtual seconds."""
+        return self.now
+
+    def source(self) -> base.Source:
+        """A source whose reading only advances the clock."""
+        return _Source(self)
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass; with a pace, real time too."""
+        self.now += seconds
+        if self.job.options["pace"]:
+            time.sleep(seconds * self.job.options["pace"])
+
+    def begin(self) -> None:
+        """A new iteration: its phases, as if it ended an accumulation."""
+        self.iteration += 1
+        self.times = self.law.phases(self.rank, self.iteration, last=True)
+        self.advance(self.times["t_io"])
+
+    def step(self, batch: Any, last: bool) -> None:
+        """The whole iteration, communication hidden as far as the overlap allows."""
+        t = self.times
+        seconds = t["t_h2d"] + t["t_f"] + t["t_b"]
+        if last:
+            hidden = min(t["t_move"], self.job.options["overlap"] * t["t_b"])
+            seconds += t["t_wait"] + t["t_move"] - hidden + t["t_u"]
+        self.advance(seconds)
+
+    def load(self, batch: Any) -> None:
+        """Advance by t_h2d."""
+        self.advance(self.times["t_h2d"])
+
+    def forward(self) -> None:
+        """Advance by t_f."""
+        self.advance(self.times["t_f"])
+
+    def backward(self) -> None:
+        """Advance by t_b."""
+        self.advance(self.times["t_b"])
+
+    def wait(self) -> None:
+        """Advance by the time until the slowest rank is ready."""
+        self.advance(self.times["t_wait"])
+
+    def exchange(self) -> None:
+        """Advance by the collective's time."""
+        self.advance(self.times["t_move"])
+
+    def update(self) -> None:
+        """Advance by t_u."""
+        self.advance(self.times["t_u"])
+
+    def infer(self, batch: Any) -> None:
+        """Advance by a forward pass."""
+        self.advance(self.times["t_h2d"] + self.times["t_f"])
+
+    def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
+        """The compute time shared out equally over the layers."""
+        share = 1.0 / len(self.graph.layers)
+        times = {"t_f": self.times["t_f"] * share, "t_b": self.times["t_b"] * share}
+        return {layer.name: dict(times) for layer in self.graph.layers}
+
+    def loss(self) -> float:
+        """A made-up loss that falls with the iterations."""
+        return math.log(10) / (1 + self.iteration)
+
+
+class _Source(base.Source):
+    def __init__(self, session: Session):
+        self.session = session
+
+    def next(self) -> None:
+        self.session.begin()
+
+
+def _go_wrong(fault: str) -> None:
+    """Rehearse a fault."""
+    if fault == "raise":
+        raise RuntimeError("a rehearsed fault")
+    if fault == "hang":
+        signal.pause()
+    if fault == "crash":
+        os.abort()
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "memory":
+        hoard = []
+        while True:
+            hoard.append(np.ones(1 << 20))
+    if fault == "chatter":
+        for _ in range(256):
+            sys.stdout.write("x" * 65535 + "\n")
+        sys.stdout.flush()
+
+
+class Adapter(base.Adapter):
+    """The synthetic framework in one rank."""
+
+    def versions(self) -> Dict[str, str]:
+        """The law's version."""
+        return dict(super().versions(), synthetic="1", device="virtual")
+
+    def session(self, job: TrialJob, graph: Graph, weights: Any) -> Session:
+        """A trial of the law; a rehearsed fault happens here."""
+        if job.options["fault"] != "none" and self.group.rank == job.options["fault_rank"]:
+            _go_wrong(job.options["fault"])
+        return Session(job, graph, self.group.rank, self.group.workers)

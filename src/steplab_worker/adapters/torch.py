@@ -1,0 +1,228 @@
+"""PyTorch: eager (or compiled) steps, DistributedDataParallel over gloo on CPUs and NCCL on GPUs.
+
+Native mode is the loop a PyTorch user writes: DDP overlaps the exchange with backward, `no_sync` leaves it out on the
+intermediate batches of an accumulation. Phased mode computes local gradients first, waits for the slowest rank at a
+barrier, then averages them in buckets of DDP's default size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from steplab_worker import adapter as base
+from steplab_worker.adapters._torch_layers import build_module
+from steplab_worker.graph import Graph
+from steplab_worker.job import GroupJob, TrialJob
+
+DECLARATION = {
+    "title": "PyTorch",
+    "pins": ["torch==2.13.0", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
+    "module": "torch",
+    "kinds": ["step", "infer"],
+    "strategies": ["sync", "accumulate"],
+    "layers": "all",
+    "factors": {
+        "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},
+        "bucket_mb": {"default": 25.0, "help": "size of DDP's gradient buckets in MiB", "low": 0.001, "high": 100000.0},
+    },
+}
+
+
+class Session(base.Session):
+    """One trial in PyTorch."""
+
+    def __init__(self, job: TrialJob, graph: Graph, weights: Any, group: GroupJob, device: torch.device):
+        self.job, self.group, self.device = job, group, device
+        torch.manual_seed(job.seed)
+        self.module = build_module(graph, weights).to(device).train(job.kind != "infer")
+        self.net = self._wrapped()
+        self.criterion = _criterion(graph.loss)
+        self.optimizer = _optimizer(job, self.module.parameters())
+        self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
+        self.value: Optional[torch.Tensor] = None
+
+    def _wrapped(self) -> nn.Module:
+        net: Any = torch.compile(self.module) if self.job.options["compile"] else self.module
+        if self.group.workers == 1 or self.job.kind == "infer":
+            return net
+        devices = [self.device.index] if self.device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(net, device_ids=devices, bucket_cap_mb=self.job.options["bucket_mb"])
+
+    def _quiet(self, exchange: bool) -> Any:
+        """A context in which DDP exchanges gradients, or leaves them alone."""
+        silent = not exchange and isinstance(self.net, nn.parallel.DistributedDataParallel)
+        return self.net.no_sync() if silent else contextlib.nullcontext()
+
+    def source(self) -> base.Source:
+        """Batches from the data set's files."""
+        return base.FileSource(self.job, self.group.rank, self.group.workers)
+
+    def synchronize(self) -> None:
+        """Wait for the GPU; the CPU is done when it returns."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def step(self, batch: Any, last: bool) -> None:
+        """One iteration as a PyTorch user writes it."""
+        self.load(batch)
+        with self._quiet(exchange=last):
+            self.forward_now()
+            self.value.backward()
+        if last:
+            self.update()
+
+    def load(self, batch: Any) -> None:
+        """Host to device."""
+        samples, labels = (torch.from_numpy(part) for part in batch)
+        self.batch = samples.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
+
+    def forward_now(self) -> None:
+        """The loss of the loaded batch, scaled for accumulation."""
+        samples, labels = self.batch
+        self.value = self.criterion(self.net(samples), samples, labels) / self.job.accumulate
+
+    def forward(self) -> None:
+        """Forward; no exchange will follow from it."""
+        with self._quiet(exchange=False):
+            self.forward_now()
+
+    def backward(self) -> None:
+        """Local gradients."""
+        with self._quiet(exchange=False):
+            self.value.backward()
+
+    def wait(self) -> None:
+        """A barrier."""
+        if self.group.workers > 1:
+            dist.barrier()
+
+    def exchange(self) -> None:
+        """Average the gradients, bucket by bucket."""
+        if self.group.workers > 1:
+            gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+            for bucket in _buckets(gradients, self.job.options["bucket_mb"] * 2**20):
+                _average(bucket, self.group.workers)
+
+    def update(self) -> None:
+        """Optimiser step, gradients to zero."""
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def layer_times(self, batch: Any) -> Dict[str, Dict[str, float]]:
+        """Seconds per layer from hooks around each layer's forward and backward."""
+        self.load(batch)
+        with _LayerClock(self.module, self.synchronize) as timed:
+            samples, labels = self.batch
+            self.criterion(self.module(samples), samples, labels).backward()
+        self.optimizer.zero_grad()
+        return timed.seconds
+
+    def infer(self, batch: Any) -> None:
+        """Forward without gradients."""
+        self.load(batch)
+        with torch.inference_mode():
+            self.value = self.net(self.batch[0])
+
+    def loss(self) -> float:
+        """The last batch's loss (of an inference: the mean of its outputs)."""
+        return float(self.value.float().mean()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+
+
+class _LayerClock:
+    """Hooks that time each layer; backward of a layer is from its pre-hook to its hook."""
+
+    def __init__(self, module: nn.Module, synchronize: Any):
+        self.module, self.synchronize = module, synchronize
+        self.seconds: Dict[str, Dict[str, float]] = {}
+        self.handles: List[Any] = []
+
+    def __enter__(self) -> "_LayerClock":
+        for name, layer in self.module.layers.items():
+            self.seconds[name] = {"t_f": 0.0, "t_b": 0.0}
+            self.handles += [
+                layer.register_forward_pre_hook(lambda *_, key=name: self._mark(key, "t_f", -1)),
+                layer.register_forward_hook(lambda *_, key=name: self._mark(key, "t_f", +1)),
+                layer.register_full_backward_pre_hook(lambda *_, key=name: self._mark(key, "t_b", -1)),
+                layer.register_full_backward_hook(lambda *_, key=name: self._mark(key, "t_b", +1)),
+            ]
+        return self
+
+    def _mark(self, layer: str, phase: str, sign: int) -> None:
+        self.synchronize()
+        self.seconds[layer][phase] += sign * time.perf_counter()
+
+    def __exit__(self, *_: Any) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def _criterion(loss: str) -> Any:
+    if loss == "reconstruction":
+        return lambda output, samples, labels: nn.functional.mse_loss(output, samples.flatten(1))
+    return lambda output, samples, labels: nn.functional.cross_entropy(output, labels)
+
+
+def _optimizer(job: TrialJob, parameters: Any) -> torch.optim.Optimizer:
+    if job.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=job.learning_rate)
+    return torch.optim.SGD(parameters, lr=job.learning_rate, momentum=0.9 if job.optimizer == "momentum" else 0.0)
+
+
+def _buckets(tensors: List[torch.Tensor], limit_bytes: float) -> List[List[torch.Tensor]]:
+    """Tensors in order, grouped into buckets of at most that size."""
+    buckets: List[List[torch.Tensor]] = []
+    room = 0.0
+    for tensor in tensors:
+        needed = tensor.numel() * tensor.element_size()
+        if not buckets or needed > room:
+            buckets.append([])
+            room = limit_bytes
+        buckets[-1].append(tensor)
+        room -= needed
+    return buckets
+
+
+def _average(bucket: List[torch.Tensor], workers: int) -> None:
+    flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+    dist.all_reduce(flat)
+    flat /= workers
+    for tensor, part in zip(bucket, flat.split([tensor.numel() for tensor in bucket])):
+        tensor.copy_(part.view_as(tensor))
+
+
+class Adapter(base.Adapter):
+    """PyTorch in one rank."""
+
+    def __init__(self, group: GroupJob):
+        super().__init__(group)
+        torch.set_num_threads(group.threads)
+        cuda = torch.cuda.is_available()
+        self.device = torch.device("cuda", group.rank % torch.cuda.device_count()) if cuda else torch.device("cpu")
+        if cuda:
+            torch.cuda.set_device(self.device)
+        if group.workers > 1:
+            meeting = "file://" + os.path.join(group.rendezvous, "torch")
+            backend = "nccl" if cuda else "gloo"
+            dist.init_process_group(backend, init_method=meeting, rank=group.rank, world_size=group.workers)
+
+    def versions(self) -> Dict[str, str]:
+        """PyTorch, its CUDA, and the device."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        return dict(super().versions(), torch=torch.__version__, cuda=torch.version.cuda or "", device=name)
+
+    def session(self, job: TrialJob, graph: Graph, weights: Dict[Any, np.ndarray]) -> Session:
+        """Build the network and its optimiser."""
+        return Session(job, graph, weights, self.group, self.device)
+
+    def close(self) -> None:
+        """Leave the process group."""
+        if dist.is_initialized():
+            dist.destroy_process_group()

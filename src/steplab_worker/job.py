@@ -1,0 +1,64 @@
+"""The job documents: all that a rank is told. Nothing it does depends on ambient state."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Tuple
+
+
+@dataclass(frozen=True)
+class GroupJob:
+    """What a rank is for as long as its process lives."""
+
+    framework: str
+    rank: int
+    workers: int
+    threads: int
+    rendezvous: str  # a folder all ranks of the group see, empty at the start
+    python_path: List[str] = field(default_factory=list)
+
+    @classmethod
+    def from_document(cls, document: Dict[str, Any]) -> "GroupJob":
+        """From the JSON document that `document` gives."""
+        return cls(**document)
+
+    def document(self) -> Dict[str, Any]:
+        """As a JSON document."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class TrialJob:
+    """One trial, as one rank sees it. Times are in seconds."""
+
+    trial: str
+    replicate: int
+    kind: str
+    config: Dict[str, Any]  # the factors as the study gives them
+    network: str
+    network_options: Dict[str, Any]
+    input_shape: Tuple[int, ...]
+    classes: int
+    dataset: str
+    data_folder: str
+    batch_size: int  # of this rank
+    accumulate: int
+    strategy: str
+    optimizer: str
+    learning_rate: float
+    loader_workers: int
+    prefetch: int
+    options: Dict[str, Any]  # of the framework
+    phases: bool
+    memory_limit_bytes: int  # 0: none
+    seed: int
+
+    @classmethod
+    def from_document(cls, document: Dict[str, Any]) -> "TrialJob":
+        """From the JSON document that `document` gives."""
+        return cls(**dict(document, input_shape=tuple(document["input_shape"])))
+
+    def document(self) -> Dict[str, Any]:
+        """As a JSON document."""
+        return dataclasses.asdict(self)

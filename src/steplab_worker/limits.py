@@ -1,0 +1,53 @@
+"""What a rank may use, what it used, and its death with its parent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+from typing import Dict
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent dies (Linux; elsewhere the channel's end does it)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def limit_memory(limit_bytes: int) -> None:
+    """Let allocations fail beyond that much private memory; 0 lifts the limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes or hard, hard))
+
+
+def reset_peak_memory() -> None:
+    """Forget the peak so far, so that a warm rank reports each trial's own."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        return  # not Linux, or not allowed: the peak then covers the process's whole life
+
+
+def used() -> Dict[str, float]:
+    """CPU seconds of this process so far and its peak resident memory in bytes."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {"cpu_s": usage.ru_utime + usage.ru_stime, "peak_bytes": _peak_bytes() or usage.ru_maxrss * 1024}
+
+
+def _peak_bytes() -> int:
+    try:
+        with open("/proc/self/status") as file:
+            lines = dict(line.split(":", 1) for line in file if ":" in line)
+        return int(lines["VmHWM"].split()[0]) * 1024
+    except (OSError, KeyError):
+        return 0
+
+
+def allowed_cpus() -> int:
+    """How many CPUs this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,90 @@
+"""A rank's life: connect, say hello, take trial after trial; whatever happens becomes a document."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import platform
+import socket
+import sys
+import traceback
+from typing import Any, Dict, List
+
+from steplab_worker import limits
+from steplab_worker.channel import Channel, Document
+from steplab_worker.job import GroupJob, TrialJob
+
+# Read by the numerical libraries when they are first imported.
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resource_exhausted", "cannot allocate memory")
+
+
+def main(arguments: List[str]) -> None:
+    """Entry point of a rank process."""
+    parser = argparse.ArgumentParser(prog="steplab_worker")
+    parser.add_argument("--channel", required=True)
+    parser.add_argument("--rank", type=int, required=True)
+    parsed = parser.parse_args(arguments)
+    limits.die_with_parent()
+    channel = Channel(parsed.channel)
+    channel.send({"say": "hello", "rank": parsed.rank, "pid": os.getpid(), "host": socket.gethostname()})
+    adapter = None
+    while True:
+        order = channel.receive()
+        try:
+            if order["do"] == "open":
+                adapter = _open(GroupJob.from_document(order["group"]))
+                channel.send({"say": "opened", "versions": _versions(adapter), "cpus": limits.allowed_cpus()})
+            elif order["do"] == "trial":
+                channel.send(_trial(adapter, TrialJob.from_document(order["job"]), channel))
+            else:
+                adapter.close()
+                sys.stdout.flush()
+                # A framework's exit handlers may hang or abort; what had to be said has been said.
+                os._exit(0)
+        except BaseException as error:  # noqa: BLE001 - the worker ends here: an error is an answer
+            channel.send(_failure(error))
+
+
+def _open(group: GroupJob) -> Any:
+    for name in _THREAD_VARIABLES:
+        os.environ[name] = str(group.threads)
+    sys.path[:0] = group.python_path
+    return importlib.import_module("steplab_worker.adapters." + group.framework).Adapter(group)
+
+
+def _versions(adapter: Any) -> Dict[str, str]:
+    return dict(adapter.versions(), python=platform.python_version())
+
+
+def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
+    """Run one trial; the document that says how it went."""
+    from steplab_worker import loop, networks
+    from steplab_worker.weights import initial_weights
+
+    limits.reset_peak_memory()
+    limits.limit_memory(job.memory_limit_bytes)
+    before = limits.used()
+    try:
+        graph = networks.build(job.network, job.network_options, job.input_shape, job.classes)
+        session = adapter.session(job, graph, initial_weights(graph, job.seed))
+        try:
+            result = loop.measure(job, session, channel.ask)
+        finally:
+            session.close()
+    finally:
+        limits.limit_memory(0)
+    after = limits.used()
+    usage = {"cpu_s": after["cpu_s"] - before["cpu_s"], "peak_bytes": after["peak_bytes"]}
+    return dict(result, say="done", usage=usage)
+
+
+def _failure(error: BaseException) -> Document:
+    text = "%s: %s" % (type(error).__name__, error)
+    lowered = text.lower()
+    if isinstance(error, MemoryError) or any(sign in lowered for sign in _OUT_OF_MEMORY):
+        status = "out-of-memory"
+    else:
+        status = "unsupported" if type(error).__name__ == "Unsupported" else "failed"
+    return {"say": "failed", "status": status, "reason": text, "traceback": traceback.format_exc()}
