@@ -88,9 +88,14 @@ def spec(name: str) -> Spec:
     return _format_of(name).DATASETS[name]
 
 
+def required(folder: str, name: str) -> List[str]:
+    """The files (or folders) without which the data set cannot be read."""
+    return _format_of(name).required(folder, name)
+
+
 def missing(folder: str, name: str) -> List[str]:
     """The files (or folders) of the data set that are not there."""
-    return [path for path in _format_of(name).required(folder, name) if not os.path.exists(path)]
+    return [path for path in required(folder, name) if not os.path.exists(path)]
 
 
 def open_split(folder: str, name: str, split: str = "train") -> Dataset:
