@@ -169,7 +169,7 @@ def adaptive_avg_pool(op: Operation, needs: Needs) -> Counts:
 def add(op: Operation, needs: Needs) -> Counts:
     """One addition per output and further input; the backward pass hands the gradient on."""
     y = size(op.output_shape)
-    terms = len(op.input_shapes) + len(op.weights)
+    terms = max(2, len(op.input_shapes) + len(op.weights))  # one alone is added to a constant
     learned = sum(size(weight.shape) for weight in op.weights)
     read = sum(map(size, op.input_shapes)) + learned
     summed = y if learned else 0

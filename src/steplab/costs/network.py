@@ -134,7 +134,8 @@ def cost(workload: Workload) -> NetworkCost:
     """
     needed, used = learning(workload.operations), uses(workload.operations)
     layers = tuple(_layer(one, workload.batch, needed, used.get(one.name, 0)) for one in workload.operations)
-    distinct = {weight.name: size(weight.shape) for one in workload.operations for weight in one.weights}
+    weights = [weight for one in workload.operations for weight in one.weights]
+    distinct = {weight.name: size(weight.shape) for weight in (*weights, *workload.declared)}
     return NetworkCost(workload.name, workload.batch, workload.input_shape, sum(distinct.values()), layers)
 
 

@@ -41,12 +41,13 @@ class Operation:
 
 @dataclass(frozen=True)
 class Workload:
-    """A network at one batch size."""
+    """A network at one batch size; `declared` may name weights that no operation uses, to be counted as well."""
 
     name: str
     batch: int
     input_shape: Shape
     operations: tuple[Operation, ...]
+    declared: tuple[Weight, ...] = ()
 
 
 def from_graph(graph: Graph, batch: int) -> Workload:
