@@ -48,7 +48,7 @@ def test_the_list_says_which_files_a_trial_would_read(run, monkeypatch, tmp_path
 def test_what_is_made_is_recognised_and_checked(run, name):
     made = run("make", name, "--samples", "12", "--out", f"{name}-small")
     found = run("check", f"{name}-small")
-    assert found["name"] == name
+    assert found["name"] == name and not found["original"]
     assert [split["samples"] for split in found["splits"]] == [made["train"], made["test"]]
     assert len(found["sha256"]) == 64 and found["files"] >= len(found["checksums"]) > 0
 

@@ -102,7 +102,8 @@ def check(
 
 def _show(found: DataCheck) -> None:
     out = console()
-    out.print(f"{found.name}: {found.files:,} files, {found.bytes:,} bytes, all readable")
+    kind = {True: ", the published images", False: ", not the published images", None: ""}[found.original]
+    out.print(f"{found.name}: {found.files:,} files, {found.bytes:,} bytes, all readable{kind}")
     rows = [(one.split, f"{one.samples:,}", one.classes, one.fewest, one.most) for one in found.splits]
     out.print(table(("split", "samples", "classes", "fewest of a class", "most"), rows))
     for path, checksum in found.checksums.items():

@@ -12,6 +12,11 @@ from steplab.core.errors import InputError, allowed, nearest
 from steplab_worker import data
 
 CHUNK = 64  # samples read at a time
+# SHA-256 of the file with the training images, as published.
+ORIGINALS = {
+    "mnist": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "fashion-mnist": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+}
 LISTED = 100  # with more files than this, only their common checksum is kept
 
 
@@ -28,9 +33,13 @@ class SplitCheck:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """A data set whose files were all read: counts, and SHA-256 checksums per file and of everything."""
+    """A data set whose files were all read: counts, and SHA-256 checksums per file and of everything.
+
+    `original` says whether the images are the published ones; None where no published checksum is known here.
+    """
 
     name: str
+    original: bool | None
     folder: str
     files: int
     bytes: int
@@ -53,7 +62,8 @@ def check(folder: Path, name: str = "") -> DataCheck:
     total = hashlib.sha256("".join(f"{one}  {path}\n" for path, one in sums.items()).encode(errors="surrogateescape"))
     size = sum(path.stat().st_size for path in paths)
     listed = sums if len(sums) <= LISTED else {}
-    return DataCheck(name, str(folder), len(paths), size, total.hexdigest(), listed, splits)
+    original = ORIGINALS[name] in sums.values() if name in ORIGINALS else None
+    return DataCheck(name, original, str(folder), len(paths), size, total.hexdigest(), listed, splits)
 
 
 def _known(name: str) -> str:

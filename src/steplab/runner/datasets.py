@@ -84,7 +84,9 @@ def real_folder(name: str) -> Path | None:
         return None
     missing = data.missing(str(folder), name)
     if missing:
-        raise InputError(f"{missing[0]} is missing", where=str(folder), hint="complete the data set or move it away")
+        packed = Path(missing[0] + ".gz")
+        hint = f"unpack it with `gunzip {packed}`" if packed.exists() else "complete the data set or move it away"
+        raise InputError(f"{missing[0]} is missing", where=str(folder), hint=hint)
     return folder
 
 

@@ -63,6 +63,12 @@ def test_a_name_or_a_split_that_does_not_exist_is_refused(tmp_path):
         data.open_split(str(tmp_path), "mnist", "val")
 
 
+@pytest.mark.parametrize("samples", [0, -1, 10**12])
+def test_a_senseless_number_of_samples_is_refused(tmp_path, samples):
+    with pytest.raises(DataError, match=f"cannot make {samples} samples, from 1 to 10000000"):
+        data.make(str(tmp_path / "out"), "mnist", samples, seed=1)
+
+
 def test_a_failed_make_leaves_nothing_behind(tmp_path):
     with pytest.raises(DataError, match="cannot make 3 samples for 5 files"):
         data.make(str(tmp_path / "out"), "cifar10", 3, seed=1)
