@@ -8,6 +8,7 @@ centre to the shape of the samples, for ImageNet leaving a sixteenth out on each
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import struct
 import zlib
@@ -181,7 +182,7 @@ def make(folder: str, name: str, samples: int, seed: int) -> None:
     expect_package("PIL", "pillow")
     spec = DATASETS[name]
     # ImageNet's pictures are drawn small and scaled up: a thousand large patterns would fill the memory.
-    drawn = spec if name == "tinyimagenet" else Spec((3, 32, 32), *_rest(spec))
+    drawn = spec if name == "tinyimagenet" else dataclasses.replace(spec, shape=(3, 32, 32))
     bases = class_patterns(drawn, name, seed)
     wnids = ["n%08d" % (label + 1) for label in range(spec.classes)]
     for part, (split, count) in enumerate((("train", samples), ("val", spec.test_samples(samples)))):
@@ -193,10 +194,6 @@ def make(folder: str, name: str, samples: int, seed: int) -> None:
             for path, picture in zip(paths[done:], pictures):
                 _write(path, picture, name, rng)
             done += len(pictures)
-
-
-def _rest(spec: Spec) -> Tuple[Any, ...]:
-    return spec.classes, spec.train, spec.test, spec.generated, spec.mean, spec.std
 
 
 def _places(folder: str, name: str, split: str, own: List[str], wnids: List[str]) -> List[str]:
