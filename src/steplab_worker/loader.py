@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Callable, Deque, Optional, Tuple
+from typing import Deque, Optional, Tuple
 
 import numpy as np
 
+from steplab_worker.augment import Augment
 from steplab_worker.data import DataError, Dataset
 
 Batch = Tuple[np.ndarray, np.ndarray]
-Augment = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 class Loader:

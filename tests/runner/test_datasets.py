@@ -35,6 +35,14 @@ def test_incomplete_real_files_are_an_error_and_never_replaced_by_generated_ones
         provide("mnist", 60)
 
 
+def test_a_packed_real_file_is_to_be_unpacked(places):
+    data.make(str(places / "real" / "mnist"), "mnist", 30, seed=9)
+    labels = places / "real" / "mnist" / "train-labels-idx1-ubyte"
+    labels.rename(labels.with_name(labels.name + ".gz"))
+    with pytest.raises(InputError, match=r"is missing; unpack it with `gunzip .*train-labels-idx1-ubyte.gz`"):
+        provide("mnist", 60)
+
+
 def test_a_damaged_real_file_is_named(places):
     data.make(str(places / "real" / "mnist"), "mnist", 30, seed=9)
     (places / "real" / "mnist" / "train-labels-idx1-ubyte").write_bytes(b"PK")

@@ -1,1 +1,1 @@
-"""What a network costs: FLOPs, bytes, parameters, from its graph alone."""
+"""What a network costs: parameters, FLOPs and bytes per layer, without any framework. 1 multiply-add = 2 FLOPs."""

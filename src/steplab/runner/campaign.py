@@ -184,7 +184,8 @@ class _Attempt:
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
-            other_cpu_s=max(0.0, busy_cpu_s() - self.busy - own_cpu_s) if ranks else None,
+            # On a virtual clock nothing that other programs do matters.
+            other_cpu_s=max(0.0, busy_cpu_s() - self.busy - own_cpu_s) if ranks and self.source else None,
             started=self.began.isoformat(timespec="milliseconds"),
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial),

@@ -24,6 +24,40 @@ class DataSource:
     samples: int
 
 
+@dataclass(frozen=True)
+class Description:
+    """A data set in the list: what it looks like, and which files a trial would read."""
+
+    name: str
+    format: str
+    shape: tuple[int, ...]
+    classes: int
+    train: int
+    test: int
+    generated: int
+    source: Literal["real", "generated", "none", "incomplete"]
+    folder: str | None
+
+
+def describe(name: str) -> Description:
+    """What is known of a data set without reading it; nothing is generated."""
+    spec, (source, folder) = data.spec(name), _present(name)
+    return Description(
+        name, data.datasets()[name], spec.shape, spec.classes, spec.train, spec.test, spec.generated, source, folder
+    )  # fmt: skip
+
+
+def _present(name: str) -> tuple[Literal["real", "generated", "none", "incomplete"], str | None]:
+    try:
+        real = real_folder(name)
+    except InputError as error:
+        return "incomplete", error.where
+    if real is not None:
+        return "real", str(real)
+    generated = generated_folder(name, data.spec(name).generated)
+    return ("generated", str(generated)) if generated.is_dir() else ("none", None)
+
+
 def provide(name: str, samples: int | None = None) -> DataSource:
     """The files of a data set: those in STEPLAB_DATA if they are there, otherwise generated on first use.
 
@@ -50,12 +84,19 @@ def real_folder(name: str) -> Path | None:
         return None
     missing = data.missing(str(folder), name)
     if missing:
-        raise InputError(f"{missing[0]} is missing", where=str(folder), hint="complete the data set or move it away")
+        packed = Path(missing[0] + ".gz")
+        hint = f"unpack it with `gunzip {packed}`" if packed.exists() else "complete the data set or move it away"
+        raise InputError(f"{missing[0]} is missing", where=str(folder), hint=hint)
     return folder
 
 
+def generated_folder(name: str, samples: int) -> Path:
+    """Where generated files of a data set are kept."""
+    return home() / "data" / f"{name}-{samples}-s{SEED}"
+
+
 def _generated(name: str, samples: int) -> Path:
-    folder = home() / "data" / f"{name}-{samples}-s{SEED}"
+    folder = generated_folder(name, samples)
     try:
         data.make(str(folder), name, samples, SEED)
     except OSError as error:

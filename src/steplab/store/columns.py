@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab.core.order_statistics import median_interval
 from steplab.core.record import Mode, Record
 
 Array = NDArray[np.float64]
@@ -41,7 +42,9 @@ def _times(record: Record) -> dict[str, Any]:
     median = float(np.median(native))
     spread = 1.4826 * float(np.median(np.abs(native - median))) / median if median else 0.0
     samples = float(row_value(record, "batch_size")) * float(row_value(record, "workers"))
-    row: dict[str, Any] = {"t_iter": median, "spread": spread, "drift": drift(native)}
+    low, high = median_interval(native)
+    row: dict[str, Any] = {"t_iter": median, "t_iter_low": low, "t_iter_high": high}
+    row |= {"spread": spread, "drift": drift(native)}
     row |= {"iterations": int(native.size), "throughput": samples / median if median else np.nan}
     return row | (_phases(record) if "phased" in record.ranks[0].modes else {})
 
@@ -118,8 +121,9 @@ def _accumulation(record: Record) -> int:
 
 
 def _without_warmup(mode: Mode, column: str) -> Array:
-    values: Array = np.asarray(mode.columns[column], dtype=np.float64)
-    return values[~np.asarray(mode.warmup, dtype=bool)]
+    counts = ~np.asarray(mode.warmup, dtype=bool)
+    values: Array = np.asarray(mode.columns[column], dtype=np.float64)[counts]
+    return values
 
 
 def _around(record: Record) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from steplab_worker.graph import INPUT, Graph, Layer, Shape
+from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "silu": nn.SiLU}
 CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -95,14 +95,15 @@ class Padded(nn.Module):
 class UnequalAvgPool(nn.Module):
     """Mean over windows of an unequally padded input: padded elements do not count."""
 
-    def __init__(self, pool: nn.Module, shape: Shape):
+    def __init__(self, pool: nn.Module, shape: Shape, elements: int):
         super().__init__()
-        self.pool = pool
+        self.pool, self.elements = pool, elements
         with torch.no_grad():
-            self.register_buffer("share", pool(torch.ones((1, *shape))), persistent=False)
+            counts = (pool(torch.ones((1, *shape))) * elements).round()
+        self.register_buffer("counts", counts, persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.pool(x) / self.share
+        return self.pool(x) * self.elements / self.counts
 
 
 class GlobalAvgPool(nn.Module):
@@ -226,7 +227,7 @@ def _avg_pool(layer: Layer, shapes: List[Shape]) -> nn.Module:
     pool = AVG_POOLS[len(kernel)]
     if _native(pads, kernel):
         return pool(kernel, stride, _before(pads), count_include_pad=False)
-    return UnequalAvgPool(Padded(pool(kernel, stride), pads, 0.0), shapes[0])
+    return UnequalAvgPool(Padded(pool(kernel, stride), pads, 0.0), shapes[0], size(kernel))
 
 
 def _adaptive_avg_pool(layer: Layer, shapes: List[Shape]) -> nn.Module:

@@ -196,7 +196,7 @@ class _LayerClock:
 
     def __exit__(self, *_: Any) -> None:
         end = self._now()
-        for (layer, start), (_, after) in zip(self.marks, self.marks[1:] + [("", end)]):
+        for (layer, start), (_, after) in zip(self.marks, [*self.marks[1:], ("", end)]):
             self.seconds[layer]["t_b"] += after - start
         for handle in self.handles:
             handle.remove()

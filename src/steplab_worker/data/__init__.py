@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 
 SPLITS = ("train", "test")
+MAX_SAMPLES = 10000000  # more fill a disk before they are of use
 
 
 class DataError(Exception):
@@ -88,9 +89,14 @@ def spec(name: str) -> Spec:
     return _format_of(name).DATASETS[name]
 
 
+def required(folder: str, name: str) -> List[str]:
+    """The files (or folders) without which the data set cannot be read."""
+    return _format_of(name).required(folder, name)
+
+
 def missing(folder: str, name: str) -> List[str]:
     """The files (or folders) of the data set that are not there."""
-    return [path for path in _format_of(name).required(folder, name) if not os.path.exists(path)]
+    return [path for path in required(folder, name) if not os.path.exists(path)]
 
 
 def open_split(folder: str, name: str, split: str = "train") -> Dataset:
@@ -107,8 +113,8 @@ def make(folder: str, name: str, samples: int, seed: int) -> None:
     processes may make the same one at once.
     """
     module = _format_of(name)
-    if samples < 1:
-        raise DataError("%s: cannot make %d samples, at least 1" % (name, samples))
+    if not 1 <= samples <= MAX_SAMPLES:
+        raise DataError("%s: cannot make %d samples, from 1 to %d" % (name, samples, MAX_SAMPLES))
     if os.path.isdir(folder) and os.listdir(folder):
         return _expect_complete(folder, name)
     parent, own = os.path.split(os.path.abspath(folder))

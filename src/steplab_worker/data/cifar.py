@@ -12,8 +12,8 @@ from typing import Dict, List, Tuple
 import numpy as np
 
 from steplab_worker.data import DataError, Dataset, Spec
+from steplab_worker.data._files import Records, check_labels, file_size, normalise
 from steplab_worker.data._images import balanced_labels, class_patterns, generator, images
-from steplab_worker.data._records import Records, check_labels, file_size, normalise
 
 DATASETS = {
     "cifar10": Spec(

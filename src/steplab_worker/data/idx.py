@@ -15,8 +15,8 @@ from typing import Iterator, List, Tuple
 import numpy as np
 
 from steplab_worker.data import DataError, Dataset, Spec
+from steplab_worker.data._files import Records, check_labels, check_size, normalise, read_head
 from steplab_worker.data._images import balanced_labels, class_patterns, generator, images
-from steplab_worker.data._records import Records, check_labels, check_size, normalise, read_head
 
 DATASETS = {
     "mnist": Spec((1, 28, 28), 10, 60000, 10000, 60000, (0.1307,), (0.3081,)),

@@ -58,11 +58,11 @@ def residual(net: Builder, name: str, filters: int, stride: int, activation: str
 
 
 def stages(net: Builder, filters: int, blocks: Sequence[int], activation: str, block: Block) -> None:
-    """Stages of blocks; each stage after the first halves the extents and doubles the filters."""
+    """Stages of blocks, s1b1 being the first; each further stage halves the extents and doubles the filters."""
     for stage, number in enumerate(blocks):
         for i in range(number):
             stride = 2 if stage and not i else 1
-            residual(net, "stage%d_block%d" % (stage + 1, i + 1), filters << stage, stride, activation, block)
+            residual(net, "s%db%d" % (stage + 1, i + 1), filters << stage, stride, activation, block)
 
 
 def classifier(net: Builder, classes: int, dropout: float) -> None:

@@ -48,7 +48,7 @@ def build(
     done = 0
     for stage, (expansion, kernel, stride, filters, blocks) in enumerate(STAGES, start=1):
         for block in range(1, blocks + 1):
-            name, rate = "stage%d_block%d" % (stage, block), drop_path * done / BLOCKS
+            name, rate = "s%db%d" % (stage, block), drop_path * done / BLOCKS
             inverted(net, name, expansion, kernel, stride if block == 1 else 1, filters, activation, rate)
             done += 1
     net.conv_norm("head", 1280, 1, activation=activation)

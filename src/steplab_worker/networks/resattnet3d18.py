@@ -65,7 +65,7 @@ def build(
         block = attentive if stage >= 4 - attention else plain
         for i in (0, 1):
             step = 2 if stage and not i else 1
-            residual(net, "stage%d_block%d" % (stage + 1, i + 1), filters << stage, step, activation, block)
+            residual(net, "s%db%d" % (stage + 1, i + 1), filters << stage, step, activation, block)
     classifier(net, classes, dropout)
     return net.graph()
 

@@ -12,7 +12,8 @@ def small(tmp_path_factory):
     """A function from a data set's name to a folder with a small generated one."""
     root = tmp_path_factory.mktemp("small")
 
-    def made(name, samples=60):
+    def made(name, samples=None):
+        samples = samples or (10 if name in ("imagenet", "adni") else 60)
         folder = root / f"{name}-{samples}"
         data.make(str(folder), name, samples, seed=1)
         return folder
@@ -24,7 +25,7 @@ def small(tmp_path_factory):
 def copy(small, tmp_path):
     """Like `small`, but a copy that the test may damage."""
 
-    def copied(name, samples=60):
+    def copied(name, samples=None):
         return shutil.copytree(small(name, samples), tmp_path / name)
 
     return copied

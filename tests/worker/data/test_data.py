@@ -20,8 +20,10 @@ def digest(folder):
 @pytest.mark.parametrize("name", NAMES)
 def test_generated_data_are_read_as_their_spec_says(small, name):
     spec, folder = data.spec(name), str(small(name))
-    for split, count in (("train", 60), ("test", spec.test_samples(60))):
+    for split in data.SPLITS:
         dataset = data.open_split(folder, name, split)
+        samples = len(data.open_split(folder, name))
+        count = samples if split == "train" else spec.test_samples(samples)
         samples, labels = dataset.read(np.array([count - 1, 0]))
         assert len(dataset) == count
         assert samples.shape == (2, *spec.shape) and samples.dtype == np.float32
@@ -32,8 +34,9 @@ def test_generated_data_are_read_as_their_spec_says(small, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_seed_decides_every_byte(small, tmp_path, name):
-    data.make(str(tmp_path / "same"), name, 60, seed=1)
-    data.make(str(tmp_path / "other"), name, 60, seed=2)
+    samples = len(data.open_split(str(small(name)), name))
+    data.make(str(tmp_path / "same"), name, samples, seed=1)
+    data.make(str(tmp_path / "other"), name, samples, seed=2)
     assert digest(tmp_path / "same") == digest(small(name))
     assert digest(tmp_path / "other") != digest(small(name))
 
@@ -60,6 +63,12 @@ def test_a_name_or_a_split_that_does_not_exist_is_refused(tmp_path):
         data.open_split(str(tmp_path), "mnist", "val")
 
 
+@pytest.mark.parametrize("samples", [0, -1, 10**12])
+def test_a_senseless_number_of_samples_is_refused(tmp_path, samples):
+    with pytest.raises(DataError, match=f"cannot make {samples} samples, from 1 to 10000000"):
+        data.make(str(tmp_path / "out"), "mnist", samples, seed=1)
+
+
 def test_a_failed_make_leaves_nothing_behind(tmp_path):
     with pytest.raises(DataError, match="cannot make 3 samples for 5 files"):
         data.make(str(tmp_path / "out"), "cifar10", 3, seed=1)
@@ -84,3 +93,11 @@ def test_two_processes_may_make_the_same_folder_at_once(tmp_path):
     assert [one.exitcode for one in both] == [0, 0]
     assert [path.name for path in tmp_path.iterdir()] == ["mnist"]
     assert len(data.open_split(str(tmp_path / "mnist"), "mnist")) == 3000
+
+
+@pytest.mark.parametrize(("name", "module", "package"), [("imagenet", "PIL", "pillow"), ("adni", "nibabel", "nibabel")])
+def test_a_missing_package_is_named(monkeypatch, small, name, module, package):
+    folder = str(small(name))
+    monkeypatch.setattr("importlib.util.find_spec", lambda asked: None if asked == module else asked)
+    with pytest.raises(DataError, match=f"pip install {package}"):
+        data.open_split(folder, name)

@@ -1,0 +1,111 @@
+"""Data sets: what there is, making one in its original format, checking files."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.core.errors import InputError, StoreError, nearest
+
+if TYPE_CHECKING:
+    from steplab.runner.datacheck import DataCheck
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=__doc__)
+
+
+@app.command("list")
+def list_(json: JsonOption = False) -> None:
+    """All data sets: shape, classes, original sizes, and whether real or generated files are there.
+
+    Example: steplab data list --json
+    """
+    from steplab.runner.datasets import describe
+    from steplab_worker import data
+
+    rows = [describe(name) for name in data.datasets()]
+    if json:
+        print_json({"datasets": rows})
+        return
+    cells = [
+        (row.name, "x".join(map(str, row.shape)), row.classes, f"{row.train:,}", f"{row.test:,}", row.source)
+        for row in rows
+    ]
+    console().print(table(("data set", "sample", "classes", "train", "test", "files"), cells))
+    next_step("steplab data make mnist --samples 1000 --out mnist  (or STEPLAB_DATA=folder of real ones)")
+
+
+@app.command()
+def make(
+    name: Annotated[str, typer.Argument(help="The data set, as in `steplab data list`.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the files.")],
+    samples: Annotated[int | None, typer.Option(min=1, help="Training samples; test samples in proportion.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Generate a learnable data set in its original format and layout.
+
+    Example: steplab data make cifar10 --samples 5000 --out cifar10
+    """
+    from steplab_worker import data
+
+    begun = time.perf_counter()
+    usual = _usual_samples(name)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError("already exists", where=str(out), hint="name a new folder with --out")
+    try:
+        data.make(str(out), name, samples or usual, seed)
+    except data.DataError as error:
+        raise InputError(str(error)) from None
+    except OSError as error:
+        raise StoreError(f"{out}: cannot be written: {error.strerror}") from None
+    sizes = {split: len(data.open_split(str(out), name, split)) for split in data.SPLITS}
+    seconds = time.perf_counter() - begun
+    if json:
+        print_json({"name": name, "folder": str(out), **sizes, "seed": seed, "seconds": seconds})
+        return
+    console().print(f"{name}: {sizes['train']:,} training and {sizes['test']:,} test samples in {out}, {seconds:.1f} s")
+    next_step(f"steplab data check {out}")
+
+
+def _usual_samples(name: str) -> int:
+    """How many samples a data set gets unless told; the name must be known."""
+    from steplab_worker import data
+
+    known = data.datasets()
+    if name not in known:
+        raise InputError(f"there is no data set {name!r}", hint=nearest(name, known))
+    return data.spec(name).generated
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with a data set's files.")],
+    name: Annotated[str, typer.Option(help="The data set, if its files do not tell.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Read every sample and sum every file; a truncated, corrupt or mislabelled file is named with the offset.
+
+    Example: steplab data check cifar10
+    """
+    from steplab.runner import datacheck
+
+    found = datacheck.check(folder, name)
+    if json:
+        print_json(found)
+        return
+    _show(found)
+
+
+def _show(found: DataCheck) -> None:
+    out = console()
+    kind = {True: ", the published images", False: ", not the published images", None: ""}[found.original]
+    out.print(f"{found.name}: {found.files:,} files, {found.bytes:,} bytes, all readable{kind}")
+    rows = [(one.split, f"{one.samples:,}", one.classes, one.fewest, one.most) for one in found.splits]
+    out.print(table(("split", "samples", "classes", "fewest of a class", "most"), rows))
+    for path, checksum in found.checksums.items():
+        out.print(f"sha256 {checksum[:16]}…  {path}", markup=False)
+    out.print(f"sha256 of all  {found.sha256}")

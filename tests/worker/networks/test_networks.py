@@ -1,0 +1,63 @@
+"""The networks are the published ones."""
+
+import pytest
+
+from steplab_worker import networks
+from steplab_worker.graph import GraphError
+
+
+def by_kind(graph, *kinds):
+    return [layer for layer in graph.layers if layer.kind in kinds]
+
+
+def test_cnn9_layer_by_layer():
+    layers = by_kind(networks.build("cnn9"), "conv", "flatten", "dense")
+    assert [layer.parameters for layer in layers] == [448, 2320, 4640, 9248, 18496, 36928, 577, 0, 3250]
+    assert layers[-2].shape == (324,)
+
+
+def test_cnn9_with_shortcuts_needs_same_padding():
+    options = {"padding": "same", "residual": True, "batch_norm": True}
+    assert len(by_kind(networks.build("cnn9", options), "add")) == 3
+    with pytest.raises(GraphError, match="needs padding 'same'"):
+        networks.build("cnn9", {"residual": True})
+
+
+def test_resattnet3d18_parameters_by_hand():
+    def stage(c):  # four convolutions and the shortcut, from c to 2c channels, with their norms
+        return 27 * (c * 2 * c + 3 * 4 * c * c) + 2 * c * c + 5 * 2 * 2 * c
+
+    first = 27 * 64 + 2 * 64 + 4 * (27 * 64 * 64 + 2 * 64)
+    attention = 2 * (2 * (512 * 64 + 64) + 512 * 512 + 512 + 1)
+    by_hand = first + stage(64) + stage(128) + stage(256) + attention + 512 * 2 + 2
+    assert networks.build("resattnet3d18").parameters == by_hand == 33797444
+
+
+def test_resattnet3d18_has_attention_where_it_is_asked_for():
+    for stages in range(5):
+        graph = networks.build("resattnet3d18", {"attention": stages}, input_shape=(1, 32, 32, 32))
+        assert len(by_kind(graph, "attention")) == 2 * stages
+
+
+@pytest.mark.parametrize(("name", "depth"), [("resnet18", 18), ("resnet50", 50), ("resattnet3d18", 18)])
+def test_residual_networks_are_as_deep_as_their_names(name, depth):
+    graph = networks.build(name, {"attention": 0} if name == "resattnet3d18" else None)
+    deep = [layer for layer in by_kind(graph, "conv", "dense") if not layer.name.endswith("shortcut")]
+    assert len(deep) == depth
+
+
+def test_efficientnet_drops_paths_more_often_the_deeper():
+    rates = [layer.options["rate"] for layer in by_kind(networks.build("efficientnet_b0"), "drop_path")]
+    assert rates == sorted(rates)
+    assert rates[-1] == pytest.approx(0.2 * 14 / 16)
+
+
+@pytest.mark.parametrize(("name", "extent"), [("resnet18", 4), ("resnet50", 4), ("efficientnet_b0", 2)])
+def test_small_images_still_have_positions_at_the_end(name, extent):
+    graph = networks.build(name, input_shape=(3, 32, 32), classes=10)
+    assert by_kind(graph, "conv")[-1].shape[1:] == (extent, extent)
+
+
+def test_alexnet_has_the_same_dense_layers_at_every_size():
+    shapes = {networks.build("alexnet", input_shape=(3, n, n)).shape_of("flatten") for n in (32, 64, 224, 256)}
+    assert shapes == {(9216,)}
