@@ -46,7 +46,6 @@ class Framework:
     module: str | None = None  # the package whose version is the framework's
     reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
-    pins_without_dependencies: tuple[str, ...] = ()  # installed after the pins, whose packages must stay as they are
     single_process: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     unsupported: tuple[Refusal, ...] = ()
 
@@ -86,7 +85,6 @@ def framework(name: str) -> Framework:
         module=said.get("module"),
         reads_data=said.get("reads_data", True),
         debian=tuple(said.get("debian", ())),
-        pins_without_dependencies=tuple(said.get("pins_without_dependencies", ())),
         single_process=_listed(said.get("single_process", {})),
         unsupported=tuple(Refusal(_listed(one["when"]), one["because"]) for one in said.get("unsupported", ())),
     )

@@ -102,14 +102,13 @@ def create(framework: str, say: Callable[[str], None]) -> Environment:
         return _laboratory(framework)
     _require_debian(declared)
     with _alone(framework):
-        pins = (*declared.pins, *declared.pins_without_dependencies)
-        if _is_made_of(framework, pins):
+        if _is_made_of(framework, declared.pins):
             say(f"{framework}: ready in {folder(framework)}")
             return find(framework)
         shutil.rmtree(folder(framework), ignore_errors=True)
-        say(f"{framework}: installing {', '.join(pins)}")
-        python = _venv(declared)
-        environment = _register(framework, framework, python, pins)
+        say(f"{framework}: installing {', '.join(declared.pins)}")
+        python = _venv(framework, declared.pins)
+        environment = _register(framework, framework, python, declared.pins)
     say(f"{framework}: {environment.version} ready in {folder(framework)}")
     return environment
 
@@ -185,15 +184,12 @@ def _is_made_of(name: str, pins: tuple[str, ...]) -> bool:
         return False
 
 
-def _venv(declared: catalogue.Framework) -> Path:
-    name, base = declared.name, getattr(sys, "_base_executable", sys.executable)
+def _venv(name: str, pins: tuple[str, ...]) -> Path:
+    base = getattr(sys, "_base_executable", sys.executable)
     log = folder(name).with_suffix(".log")
     python = folder(name) / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    commands = [[base, "-m", "venv", str(folder(name))], [*pip, *declared.pins]]
-    if declared.pins_without_dependencies:
-        commands.append([*pip, "--no-deps", *declared.pins_without_dependencies])
-    for command in commands:
+    for command in ([base, "-m", "venv", str(folder(name))], [*pip, *pins]):
         with log.open("ab") as file:
             code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
         if code:

@@ -40,7 +40,7 @@ DECLARATION = {
     "title": "TensorFlow",
     "pins": ["tensorflow-cpu==2.21.0", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
     # With its dependencies it would bring the full TensorFlow, GPU libraries included.
-    "pins_without_dependencies": ["tf_keras==2.21.0"],
+    "further_pins": [{"flags": ["--no-deps"], "packages": ["tf_keras==2.21.0"]}],
     "module": "tensorflow",
     "kinds": ["step", "infer"],
     "strategies": ["sync", "accumulate"],
