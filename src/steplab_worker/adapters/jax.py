@@ -52,12 +52,11 @@ class Session(base.Session):
         self.job, self.graph, self.group, self.mesh = job, graph, group, mesh
         self.step_of = _Step(job, graph)
         self.programs = _Programs(self.step_of, mesh, job.accumulate)
-        arrays = last_.all_inward(graph, last_.weight_keys(graph), weights)
-        self.trained: Arrays = jax.tree.map(jnp.array, arrays)
-        self.moments = self.step_of.moments(self.trained)
-        buffers = jax.tree.map(jnp.array, last_.all_inward(graph, last_.buffer_keys(graph), weights))
-        sums = jax.tree.map(jnp.zeros_like, self.trained) if job.accumulate > 1 else {}
-        self.own: Tuple[Arrays, Arrays] = (buffers, sums)
+        trained = last_.all_inward(graph, last_.weight_keys(graph), weights)
+        buffers = last_.all_inward(graph, last_.buffer_keys(graph), weights)
+        sums = jax.tree.map(np.zeros_like, trained) if job.accumulate > 1 else {}
+        start = jax.tree.map(_on_device, (trained, self.step_of.moments(trained), (buffers, sums)))
+        self.trained, self.moments, self.own = start
         self.batch: Any = None
         self.value: Any = None
         self.pull_back: Any = None
@@ -139,7 +138,7 @@ class Session(base.Session):
     def loss(self) -> float:
         """The last batch's loss on this rank (of an inference: the mean of its outputs)."""
         value = _of_rank(self.mesh, self.value) if self.shared else self.value
-        return float(jnp.mean(value)) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(np.mean(np.asarray(value))) * (1 if self.job.kind == "infer" else self.job.accumulate)
 
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""
@@ -189,7 +188,7 @@ class _Step:
     def moments(self, trained: Arrays) -> Any:
         """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""
         means = {"sgd": 0, "momentum": 1, "adam": 2}[self.job.optimizer]
-        return jnp.zeros((), jnp.float32), tuple(jax.tree.map(jnp.zeros_like, trained) for _ in range(means))
+        return np.zeros((), np.float32), tuple(jax.tree.map(np.zeros_like, trained) for _ in range(means))
 
     def update(self, trained: Arrays, moments: Any, gradients: Arrays) -> Any:
         """PyTorch's rules: momentum 0.9 without dampening; Adam with epsilon after the bias correction."""
@@ -272,6 +271,11 @@ class _Programs:
     def _over_ranks(self, function: Any, inward: Any, outward: Any) -> Any:
         # Gradients inside are those of this rank; the check would sum them over the ranks by itself.
         return jax.shard_map(function, mesh=self.mesh, in_specs=inward, out_specs=outward, check_vma=False)
+
+
+def _on_device(array: np.ndarray) -> Any:
+    """A copy on the device that may be donated; nothing is compiled for it."""
+    return jax.device_put(array, jax.local_devices()[0], may_alias=False)
 
 
 def _mean(gradients: Any) -> Any:

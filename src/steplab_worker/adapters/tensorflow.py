@@ -296,6 +296,7 @@ class Adapter(base.Adapter):
 
     def __init__(self, group: GroupJob):
         super().__init__(group)
+        tf.get_logger().setLevel("ERROR")  # a trial's functions are traced anew; it would warn of that
         self.place: Optional[Place] = None
         self.holder: Optional[socket.socket] = None
 

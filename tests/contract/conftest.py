@@ -1,0 +1,111 @@
+"""Real ranks of real frameworks for the contract tests, kept warm from test to test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steplab.core import catalogue
+from steplab.runner import launch
+from steplab.runner.conversation import Conversation, Failure
+from steplab.runner.launch import GroupKey
+from steplab.runner.pool import Pool
+from steplab.runner.steady import Director
+from steplab_worker import networks
+from steplab_worker.job import TrialJob
+
+PROBE = Path(__file__).with_name("probe.py")
+START_S, PROOF_S = 180.0, 300.0
+
+
+class Ranks:
+    """Runs proofs (tests/contract/probe.py) in groups of ranks, as the laboratory runs trials."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.pool = folder, Pool([])
+        self.references: dict[str, dict[str, Any]] = {}
+
+    def run(self, framework: str, proof: dict[str, Any], workers: int = 1, **said: Any) -> list[dict[str, Any]]:
+        """What each rank found; a rank or an environment that fails, fails the test."""
+        options = {name: option.default for name, option in catalogue.framework(framework).factors.items()}
+        options |= said.pop("options", {})
+        single = catalogue.framework(framework).single_process
+        processes = 1 if any(options[name] in values for name, values in single.items()) else workers
+        key = GroupKey(framework, "", workers, 1, processes)
+        group = self.pool.group(key, None, START_S, lambda: None)
+        if isinstance(group, Failure):
+            pytest.fail(f"{group.reason}\n{group.log_tail}", pytrace=False)
+        job = trial_job(proof | {"processes": processes}, options, **said)
+        outcome = Conversation(group, time.monotonic() + PROOF_S, lambda: None).trial(job, NO_DIRECTOR)
+        if outcome.failure is not None:
+            self.pool.discard(key)
+            pytest.fail(f"{outcome.failure.reason}\n{outcome.failure.log_tail}", pytrace=False)
+        return [outcome.results[rank] for rank in sorted(outcome.results)]
+
+    def against_torch(self, framework: str, proof: str, **said: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What PyTorch found (once) and what a framework found in comparison."""
+        path = self.folder / f"{proof}-{said['network']}.npz"
+        if str(path) not in self.references:
+            asked = {"proof": proof, "reference": str(path), "write": True}
+            (self.references[str(path)],) = self.run("torch", asked, **said)
+        (found,) = self.run(framework, {"proof": proof, "reference": str(path), "write": False}, **said)
+        return self.references[str(path)], found
+
+
+# The proofs ask for no blocks of iterations, so nobody is asked to direct them.
+NO_DIRECTOR: Director = None  # type: ignore[assignment]
+
+
+def trial_job(
+    proof: dict[str, Any],
+    options: dict[str, Any],
+    network: str,
+    kind: str = "step",
+    shape: tuple[int, ...] | None = None,
+    network_options: dict[str, Any] | None = None,
+    batch_size: int = 4,
+    accumulate: int = 1,
+    optimizer: str = "sgd",
+    learning_rate: float = 0.01,
+) -> TrialJob:
+    """The job of a proof, at a network's usual input unless a shape is given."""
+    known = None if network.startswith("every-kind") else networks.module(network)
+    return TrialJob(
+        trial="proof",
+        replicate=1,
+        kind=kind,
+        config=proof,
+        network=network,
+        network_options=network_options or {},
+        input_shape=shape or (known.INPUT if known else (1,)),
+        classes=10,
+        dataset="",
+        data_folder="",
+        batch_size=batch_size,
+        accumulate=accumulate,
+        strategy="sync" if accumulate == 1 else f"accumulate:{accumulate}",
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        loader_workers=0,
+        prefetch=2,
+        options=options,
+        phases=True,
+        memory_limit_bytes=0,
+        seed=1,
+    )
+
+
+@pytest.fixture(scope="session")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
+    """The groups of ranks; all are ended after the last test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "WORKER", PROBE)
+        made = Ranks(tmp_path_factory.mktemp("contract"))
+        try:
+            yield made
+        finally:
+            made.pool.close()

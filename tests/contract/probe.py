@@ -1,0 +1,165 @@
+"""A rank of the contract tests: a real rank, started by the laboratory, that proves instead of timing.
+
+Runs inside a framework's environment (Python 3.8 syntax, NumPy). The job's `config` says what to prove.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src"))
+
+import numpy as np  # noqa: E402
+
+from steplab_worker import loop, networks, rank  # noqa: E402
+from steplab_worker.graph import Builder, Graph  # noqa: E402
+
+# Of the norm of all gradients. A smaller gradient is compared with this, for at 1e-3 of it float32's own rounding begins;
+# some gradients are nothing but rounding: a bias before a batch normalisation, the bias of an attention's keys.
+NOISE = 1e-4
+GROUPS = []
+
+
+def every_kind(dimensions: int) -> Graph:
+    """A small network with every kind of layer, over that many spatial dimensions, in its less usual forms."""
+    net = Builder("every-kind-%dd" % dimensions, (4,) + (9, 8, 7)[:dimensions])
+    unequal = ((1, 2), (0, 1), (2, 0))[:dimensions]
+    net.conv("grouped", 8, 3, (2, 1, 1)[:dimensions], unequal, groups=2)
+    net.add("batch_norm", "norm")
+    net.activation("silu", "silu")
+    net.conv("depthwise", 16, 3, padding="same", groups=8, bias=False)
+    net.add("max_pool", "max_pool", kernel=3, stride=1, padding=1)
+    pooled = net.add("avg_pool", "avg_pool", kernel=3, stride=1, padding=((1, 1), (2, 0), (1, 1))[:dimensions])
+    plain = net.add("avg_pool", "plain_pool", "max_pool", kernel=3, stride=1, padding=1)
+    net.add("add", "add", [pooled, plain, "depthwise"])
+    net.activation("relu", "relu")
+    net.add("drop_path", "drop_path", rate=0.0)
+    features = net.add("adaptive_avg_pool", "adaptive", outputs=(3, 10, 4)[:dimensions])
+    parts = [net.conv(name, width, 1, inputs=features) for name, width in (("q", 4), ("k", 4), ("v", 16))]
+    net.add("attention", "attention", parts, heads=2)
+    net.add("scale", "scale", initial=0.5)
+    net.activation("tanh", "tanh")
+    joined = net.add("concat", "concat", ["tanh", features])
+    net.add("layer_norm", "layer_norm")
+    net.dense("last_axis", net.shape(net.last)[-1])
+    weighed = net.add("multiply", "weigh_all", [joined, "last_axis"])
+    net.add("global_avg_pool", "squeeze")
+    gate = net.activation("gate", "sigmoid")
+    net.add("multiply", "weigh_channels", [weighed, gate])
+    net.add("upsample", "upsample", factor=2)
+    shape = net.shape(net.last)
+    net.add("reshape", "reshape", shape=(shape[0] // 2, *shape[1:-1], 2 * shape[-1]))
+    net.add("avg_pool", "thin", kernel=2)
+    net.add("flatten", "flatten")
+    net.dense("hidden", 12)
+    net.add("layer_norm", "hidden_norm")
+    net.add("dropout", "dropout", rate=0.0)
+    net.dense("classifier", 5)
+    return net.graph()
+
+
+def build(name, options=None, input_shape=None, classes=None):
+    """Networks as the laboratory knows them, without dropout, and those of `every_kind`."""
+    if name.startswith("every-kind-"):
+        return every_kind(int(name[len("every-kind-")]))
+    return networks_build(name, options, input_shape, classes).without_dropout()
+
+
+def batches(job, number, rows):
+    """Seeded batches; labels of the reconstruction play no part."""
+    graph = build(job.network, job.network_options, job.input_shape, job.classes)
+    rng = np.random.default_rng(3)
+    for _ in range(number):
+        samples = rng.standard_normal((rows, *graph.input_shape)).astype(np.float32)
+        yield samples, rng.integers(0, graph.output_shape[0], rows)
+
+
+def one_step(session, batch):
+    """A phased iteration up to the update: its loss and gradients."""
+    session.enter("phased")
+    session.load(batch)
+    session.forward()
+    session.backward()
+    session.synchronize()
+    return session.loss(), session.gradients()
+
+
+def curve(job, session):
+    """The first step in parts, nine more whole: losses, gradients of the first, number of parameters."""
+    given = batches(job, 10, job.batch_size)
+    first, gradients = one_step(session, next(given))
+    session.wait()
+    session.exchange()
+    session.update()
+    session.synchronize()
+    session.enter("native")
+    losses = [first]
+    for batch in given:
+        session.step(batch, True)
+        session.synchronize()
+        losses.append(session.loss())
+    count = sum(array.size for array in session.parameters().values())
+    found = {"gradient/%s/%s" % key: array for key, array in gradients.items()}
+    return dict(_against(job, found), losses=losses, parameters=int(count))
+
+
+def inference(job, session):
+    """What the network gives for a batch."""
+    session.enter("native")
+    session.infer(next(batches(job, 1, job.batch_size)))
+    session.synchronize()
+    return _against(job, {"outputs": session.outputs()})
+
+
+def _against(job, found):
+    """Write the reference, or the largest difference from it."""
+    path = job.config["reference"]
+    if job.config["write"]:
+        np.savez(path, **found)
+        return {"differences": {}}
+    with np.load(path) as file:
+        reference = dict(file)
+    assert sorted(reference) == sorted(found), "not the same names"
+    assert all(reference[name].shape == found[name].shape for name in found), "not the same shapes"
+    floor = NOISE * np.sqrt(sum(float(np.sum(np.square(one, dtype=np.float64))) for one in reference.values()))
+    return {"differences": {name: _difference(found[name], reference[name], floor) for name in found}}
+
+
+def _difference(found, reference, floor):
+    return float(np.linalg.norm(found - reference) / max(np.linalg.norm(reference), floor, 1e-30))
+
+
+def training(job, session):
+    """Updates on this rank's part of seeded batches; the weights, and in which iterations there was an exchange."""
+    group, processes, k = GROUPS[-1], job.config["processes"], job.accumulate
+    rows = job.batch_size * group.workers * k  # of one update, of all ranks
+    share = rows // (processes * k)
+    session.enter("native")
+    count = session.count_exchanges() if job.config["count"] else lambda: 0
+    exchanges = []
+    for samples, labels in batches(job, job.config["updates"], rows):
+        for i in range(k):
+            mine = slice((i * processes + group.rank) * share, (i * processes + group.rank + 1) * share)
+            session.step((samples[mine], labels[mine]), i == k - 1)
+            session.synchronize()
+            exchanges.append(count())
+    np.savez(job.config["weights"] % group.rank, **{"%s/%s" % key: one for key, one in session.parameters().items()})
+    return {"exchanges": exchanges}
+
+
+def prove(job, session, ask):
+    """In place of the measuring loop."""
+    return dict(PROOFS[job.config["proof"]](job, session), modes={}, layers=None, loss=0.0)
+
+
+def remember(group):
+    """In place of opening the adapter: note which rank this is, then open it."""
+    GROUPS.append(group)
+    return rank_open(group)
+
+
+PROOFS = {"curve": curve, "inference": inference, "training": training}
+
+if __name__ == "__main__":
+    networks_build, rank_open = networks.build, rank._open
+    networks.build, rank._open, loop.measure = build, remember, prove
+    rank.main(sys.argv[1:])

@@ -1,0 +1,110 @@
+"""What every framework must satisfy: the same network as PyTorch's, and the same training over several ranks.
+
+A new file in steplab_worker/adapters is tested at once, in its real environment, over every network it supports.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from steplab.core import catalogue
+from steplab.core.feasible import unsupported
+from steplab_worker import networks
+
+REAL = [name for name in catalogue.framework_names() if catalogue.framework(name).needs_environment]
+TRAINING = [name for name in REAL if "step" in catalogue.framework(name).kinds]
+# Small inputs, so that all frameworks take minutes. At least two positions are left to the last layers: a batch
+# normalisation over a handful of values would amplify rounding.
+SMALL = {
+    "alexnet": {"shape": (3, 32, 32), "batch_size": 2},
+    "cnn9": {"shape": (3, 16, 16)},
+    "efficientnet_b0": {"shape": (3, 32, 32)},
+    "resnet18": {"shape": (3, 16, 16)},
+    "resnet50": {"shape": (3, 16, 16)},
+    "resattnet3d18": {"shape": (1, 32, 32, 32), "network_options": {"filters": 8}, "batch_size": 2},
+}
+EVERY_KIND = ["every-kind-1d", "every-kind-2d", "every-kind-3d"]
+INFERRED = ["cnn9", "resnet18"]  # by frameworks that are compared in training anyway
+# Ways of a framework that its default does not take: each must train the same.
+WAYS = [(name, {}) for name in TRAINING] + [
+    ("tensorflow", {"loop": "fit"}),
+    ("tensorflow", {"distribution": "mirrored"}),
+    ("tensorflow", {"loop": "fit", "distribution": "mirrored"}),
+]
+
+
+def supports(framework: str, network: str, kind: str, **config: str) -> bool:
+    if network in EVERY_KIND:
+        return catalogue.framework(framework).layers is None
+    return not unsupported({"framework": framework, "network": network, "dataset": "cifar10", **config}, kind)
+
+
+def pairs(kind: str, names: list[str]) -> list[tuple[str, str]]:
+    """Frameworks other than the reference, with the networks they support."""
+    able = [name for name in REAL if name != "torch" and kind in catalogue.framework(name).kinds]
+    return [(framework, network) for framework in able for network in names if supports(framework, network, kind)]
+
+
+def inferences() -> list[tuple[str, str]]:
+    return [pair for pair in pairs("infer", networks.names()) if pair[0] not in TRAINING or pair[1] in INFERRED]
+
+
+@pytest.mark.parametrize(("framework", "network"), pairs("step", networks.names() + EVERY_KIND))
+def test_network_learns_as_in_pytorch(ranks, framework, network):
+    reference, found = ranks.against_torch(framework, "curve", network=network, **SMALL.get(network, {}))
+    assert found["parameters"] == reference["parameters"]
+    assert found["losses"][0] == pytest.approx(reference["losses"][0], rel=1e-4)
+    assert {name: error for name, error in found["differences"].items() if not error < 1e-3} == {}
+    assert found["losses"] == pytest.approx(reference["losses"], rel=1e-2)
+
+
+@pytest.mark.parametrize(("framework", "network"), inferences())
+def test_inference_gives_what_pytorch_gives(ranks, framework, network):
+    said = {"network": network, "kind": "infer", **SMALL.get(network, {})}
+    _, found = ranks.against_torch(framework, "inference", **said)
+    assert found["differences"]["outputs"] < 1e-5
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("framework", [name for name in TRAINING if name != "torch"])
+def test_optimiser_has_the_update_rule_of_pytorch(ranks, framework, optimizer):
+    said = {"network": "mlp", "network_options": {"units": 16}, "optimizer": optimizer}
+    expected = trained(ranks, "torch", **said)
+    assert_same(trained(ranks, framework, **said)[0], expected[0])
+
+
+@pytest.mark.parametrize(("framework", "options"), WAYS)
+def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options):
+    one = trained(ranks, framework, network="lenet5", batch_size=8)[0]
+    two = trained(ranks, framework, network="lenet5", workers=2, options=options)
+    assert_same(two[0], one)
+    for other in two[1:]:
+        assert all(np.array_equal(other[name], two[0][name]) for name in one)
+
+
+@pytest.mark.parametrize("framework", [name for name in TRAINING if "accumulate" in catalogue.framework(name).strategies])
+def test_accumulation_exchanges_once_in_four_batches_and_trains_as_one_big_batch(ranks, framework):
+    big = trained(ranks, framework, updates=2, network="lenet5", batch_size=32)[0]
+    exchanges: list[list[int]] = []
+    said = {"network": "lenet5", "workers": 2, "accumulate": 4, "exchanges": exchanges}
+    for weights in trained(ranks, framework, updates=2, **said):
+        assert_same(weights, big)
+    assert exchanges == [[0, 0, 0, 1, 1, 1, 1, 2]] * 2
+
+
+def trained(ranks, framework, updates=5, exchanges=None, learning_rate=0.05, **said):
+    """The weights of each rank after some updates; in which batches there were exchanges goes into `exchanges`."""
+    pattern = str(ranks.folder / "weights-%d.npz")
+    proof = {"proof": "training", "updates": updates, "weights": pattern, "count": exchanges is not None}
+    found = ranks.run(framework, proof, learning_rate=learning_rate, **said)
+    if exchanges is not None:
+        exchanges.extend(one["exchanges"] for one in found)
+    return [dict(np.load(pattern % rank)) for rank in range(len(found))]
+
+
+def assert_same(weights, expected):
+    """Equal but for the order in which float32 numbers were added up, and not still at the start."""
+    assert sorted(weights) == sorted(expected)
+    for name, array in expected.items():
+        assert np.linalg.norm(weights[name] - array) <= 1e-5 * np.linalg.norm(array) + 1e-7, name
