@@ -34,6 +34,10 @@ WAYS = [(name, {}) for name in TRAINING] + [
 ]
 
 
+def way(options: dict[str, str]) -> str:
+    return "-".join(options.values()) or "default"
+
+
 def supports(framework: str, network: str, kind: str, **config: str) -> bool:
     if network in EVERY_KIND:
         return catalogue.framework(framework).layers is None
@@ -74,7 +78,7 @@ def test_optimiser_has_the_update_rule_of_pytorch(ranks, framework, optimizer):
     assert_same(trained(ranks, framework, **said)[0], expected[0])
 
 
-@pytest.mark.parametrize(("framework", "options"), WAYS)
+@pytest.mark.parametrize(("framework", "options"), WAYS, ids=lambda one: one if isinstance(one, str) else way(one))
 def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options):
     one = trained(ranks, framework, network="lenet5", batch_size=8)[0]
     two = trained(ranks, framework, network="lenet5", workers=2, options=options)

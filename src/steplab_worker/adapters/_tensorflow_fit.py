@@ -60,7 +60,10 @@ class KerasNetwork(tf_keras.Model):
 
 
 class FitLoop:
-    """`fit` in a thread of its own: it asks for a batch, trains, and says when the batch is done."""
+    """`fit` in a thread of its own: it asks for a batch, trains, and says when the batch is done.
+
+    `batch_size` is that of one replica.
+    """
 
     def __init__(self, net: Network, optimizer: Any, strategy: Any, batch_size: int):
         self.net, self.strategy, self.batch_size = net, strategy, batch_size
@@ -73,8 +76,10 @@ class FitLoop:
         self.thread.start()
 
     def step(self, samples: Any, labels: Any) -> Any:
-        """Train on one batch; its loss."""
-        self.inbox.put((samples, labels))
+        """Train on one batch, a part of it on each replica of this process; its loss."""
+        for start in range(0, len(labels), self.batch_size):
+            part = slice(start, start + self.batch_size)
+            self.inbox.put((samples[part], labels[part]))
         answer = self.outbox.get()
         if isinstance(answer, BaseException):
             raise answer

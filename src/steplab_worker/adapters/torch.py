@@ -138,7 +138,7 @@ class Session(base.Session):
         """Count by a communication hook, which DDP calls for each bucket of gradients it exchanges."""
         counted = [0]
 
-        def hook(state: Any, bucket: Any) -> Any:
+        def hook(state, bucket):  # DDP looks at annotations and would refuse those that are strings
             counted[0] += int(bucket.is_last())
             return default_hooks.allreduce_hook(state, bucket)
 
