@@ -3,25 +3,25 @@
 Runs inside a framework's environment (Python 3.8 syntax, NumPy). The job's `config` says what to prove.
 """
 
-import os
 import sys
+from pathlib import Path
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from steplab_worker import loop, networks, rank  # noqa: E402
-from steplab_worker.graph import Builder, Graph  # noqa: E402
+from steplab_worker import loop, networks, rank
+from steplab_worker.graph import Builder, Graph
 
-# Of the norm of all gradients. A smaller gradient is compared with this, for at 1e-3 of it float32's own rounding begins;
-# some gradients are nothing but rounding: a bias before a batch normalisation, the bias of an attention's keys.
+# Of the norm of all gradients. A smaller gradient is compared with this, for at 1e-3 of it float32's own rounding
+# begins; some gradients are nothing but rounding: a bias before a batch normalisation, that of an attention's keys.
 NOISE = 1e-4
 GROUPS = []
 
 
 def every_kind(dimensions: int) -> Graph:
     """A small network with every kind of layer, over that many spatial dimensions, in its less usual forms."""
-    net = Builder("every-kind-%dd" % dimensions, (4,) + (9, 8, 7)[:dimensions])
+    net = Builder(f"every-kind-{dimensions}d", (4, *(9, 8, 7)[:dimensions]))
     unequal = ((1, 2), (0, 1), (2, 0))[:dimensions]
     net.conv("grouped", 8, 3, (2, 1, 1)[:dimensions], unequal, groups=2)
     net.add("batch_norm", "norm")
@@ -98,7 +98,7 @@ def curve(job, session):
         session.synchronize()
         losses.append(session.loss())
     count = sum(array.size for array in session.parameters().values())
-    found = {"gradient/%s/%s" % key: array for key, array in gradients.items()}
+    found = {f"gradient/{layer}/{name}": array for (layer, name), array in gradients.items()}
     return dict(_against(job, found), losses=losses, parameters=int(count))
 
 
@@ -142,7 +142,8 @@ def training(job, session):
             session.step((samples[mine], labels[mine]), i == k - 1)
             session.synchronize()
             exchanges.append(count())
-    np.savez(job.config["weights"] % group.rank, **{"%s/%s" % key: one for key, one in session.parameters().items()})
+    weights = {f"{layer}/{name}": one for (layer, name), one in session.parameters().items()}
+    np.savez(job.config["weights"] % group.rank, **weights)
     return {"exchanges": exchanges}
 
 

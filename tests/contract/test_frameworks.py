@@ -14,6 +14,7 @@ from steplab_worker import networks
 
 REAL = [name for name in catalogue.framework_names() if catalogue.framework(name).needs_environment]
 TRAINING = [name for name in REAL if "step" in catalogue.framework(name).kinds]
+ACCUMULATING = [name for name in TRAINING if "accumulate" in catalogue.framework(name).strategies]
 # Small inputs, so that all frameworks take minutes. At least two positions are left to the last layers: a batch
 # normalisation over a handful of values would amplify rounding.
 SMALL = {
@@ -87,7 +88,7 @@ def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options
         assert all(np.array_equal(other[name], two[0][name]) for name in one)
 
 
-@pytest.mark.parametrize("framework", [name for name in TRAINING if "accumulate" in catalogue.framework(name).strategies])
+@pytest.mark.parametrize("framework", ACCUMULATING)
 def test_accumulation_exchanges_once_in_four_batches_and_trains_as_one_big_batch(ranks, framework):
     big = trained(ranks, framework, updates=2, network="lenet5", batch_size=32)[0]
     exchanges: list[list[int]] = []

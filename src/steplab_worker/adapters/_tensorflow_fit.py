@@ -106,7 +106,7 @@ class FitLoop:
             target = tf.TensorSpec((n, size(graph.input_shape)), tf.float32)
         else:
             target = tf.TensorSpec((n,), tf.int64)
-        # Static shapes: otherwise the replicas of several workers ask each other before each batch whether all have one.
+        # Static shapes: otherwise the workers ask each other before each batch whether all have one.
         signature = (tf.TensorSpec((n, *extents, channels), tf.float32), target)
         made = tf.data.Dataset.from_generator(self._batches, output_signature=signature)
         options = tf.data.Options()

@@ -79,8 +79,8 @@ def _window(layer: Layer, shape: Shape) -> Tuple[Shape, Shape, Sequence[Tuple[in
 
 
 def _conv(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
-    (kernel, stride, pads, padding), channels = _window(layer, shapes[0]), shapes[0][0]
-    convolve = _convolution(layer.options["groups"], channels, stride, padding or "VALID")
+    _, stride, pads, padding = _window(layer, shapes[0])
+    convolve = _convolution(layer.options["groups"], shapes[0][0], stride, padding or "VALID")
 
     def call(x: Any) -> Any:
         made = convolve(x if padding else _padded(x, pads), own["weight"])

@@ -51,7 +51,7 @@ class Session(base.Session):
     def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], group: GroupJob, mesh: Any):
         self.job, self.graph, self.group, self.mesh = job, graph, group, mesh
         self.step_of = _Step(job, graph)
-        self.programs = _Programs(self.step_of, mesh, job.accumulate)
+        self.programs = _Programs(self.step_of, mesh)
         trained = last_.all_inward(graph, last_.weight_keys(graph), weights)
         buffers = last_.all_inward(graph, last_.buffer_keys(graph), weights)
         sums = jax.tree.map(np.zeros_like, trained) if job.accumulate > 1 else {}
@@ -118,12 +118,12 @@ class Session(base.Session):
     def wait(self) -> None:
         """A sum of one number over the ranks."""
         if self.mesh is not None:
-            jax.block_until_ready(self.programs.average(_by_rank(self.mesh, {"one": jnp.ones(())})))
+            jax.block_until_ready(self.programs.average(self.programs.one))
 
     def exchange(self) -> None:
         """Average the gradients over the ranks."""
         if self.mesh is not None:
-            self.local = _locally(self.mesh, self.programs.average(_by_rank(self.mesh, self.local)))
+            self.local = _locally(self.mesh, self.programs.average(_by_rank(self.mesh, self.local, stack=False)))
 
     def update(self) -> None:
         """The optimiser's step."""
@@ -226,7 +226,7 @@ def _adam(means: Any, gradients: Arrays, count: Any) -> Any:
 class _Programs:
     """The compiled programs of one trial."""
 
-    def __init__(self, step: _Step, mesh: Any, accumulate: int):
+    def __init__(self, step: _Step, mesh: Any):
         self.step, self.mesh = step, mesh
         self.made: Dict[Tuple[bool, bool], Any] = {}
         self.forward = jax.jit(self._forward)
@@ -236,7 +236,9 @@ class _Programs:
         self.infer = jax.jit(lambda trained, buffers, x: step.net(trained, buffers, x, None, training=False)[0])
         axes = last_.last_axes(len(step.graph.input_shape) + 1)
         self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
-        self.average = None if mesh is None else jax.jit(self._over_ranks(_mean_of_own, (Spec(AXIS),), Spec()))
+        if mesh is not None:
+            self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
+            self.one = _by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
 
     def _forward(self, trained: Arrays, buffers: Arrays, batch: Any, number: Any) -> Any:
         def loss(trained: Arrays) -> Any:
@@ -280,10 +282,6 @@ def _on_device(array: np.ndarray) -> Any:
 
 def _mean(gradients: Any) -> Any:
     return jax.lax.pmean(gradients, AXIS)
-
-
-def _mean_of_own(own: Any) -> Any:
-    return _mean(jax.tree.map(lambda one: one[0], own))
 
 
 def _globally(mesh: Any, tree: Any) -> Any:

@@ -20,21 +20,21 @@ from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 
-# Read when TensorFlow is imported: no banner in the log, no CUDA search; and a held port can be served.
+# Read by TensorFlow: no banner in the log, and its server may bind the port that we hold for it.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_GRPC_REUSE_PORT"] = "1"
 
-import tensorflow as tf  # noqa: E402
-import tf_keras  # noqa: E402
+import tensorflow as tf
+import tf_keras
 
-from steplab_worker import adapter as base  # noqa: E402
-from steplab_worker.adapters import _channels_last as last_  # noqa: E402
-from steplab_worker.adapters._meeting import addresses  # noqa: E402
-from steplab_worker.adapters._tensorflow_fit import FitLoop, make_optimizer  # noqa: E402
-from steplab_worker.adapters._tensorflow_layers import Network, flat, to_last  # noqa: E402
-from steplab_worker.graph import Graph  # noqa: E402
-from steplab_worker.job import GroupJob, TrialJob  # noqa: E402
-from steplab_worker.weights import Key  # noqa: E402
+from steplab_worker import adapter as base
+from steplab_worker.adapters import _channels_last as last_
+from steplab_worker.adapters._meeting import addresses
+from steplab_worker.adapters._tensorflow_fit import FitLoop, make_optimizer
+from steplab_worker.adapters._tensorflow_layers import Network, flat, to_last
+from steplab_worker.graph import Graph
+from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.weights import Key
 
 DECLARATION = {
     "title": "TensorFlow",
@@ -46,7 +46,11 @@ DECLARATION = {
     "strategies": ["sync", "accumulate"],
     "layers": "all",
     "factors": {
-        "loop": {"default": "custom", "help": "custom loop with tf.function, or Keras' fit", "levels": ["custom", "fit"]},
+        "loop": {
+            "default": "custom",
+            "help": "a custom loop with tf.function, or Keras' fit",
+            "levels": ["custom", "fit"],
+        },
         "distribution": {
             "default": "multiworker",
             "help": "a process per worker, or one process with a device per worker",
@@ -155,7 +159,10 @@ class Session(base.Session):
         self.value = self.programs.infer(self.batch[0])
 
     def loss(self) -> float:
-        """The last batch's loss, of the first replica here (of an inference: the mean of its outputs)."""
+        """The last batch's loss on the first replica here.
+
+        Of `fit` it is Keras' mean over all batches since its start; of an inference, the mean of the outputs.
+        """
         first = self.value if isinstance(self.value, (list, tuple)) else self.place.local(self.value)
         factor = 1 if self.fit is not None or self.job.kind == "infer" else self.job.accumulate
         return float(np.mean(np.asarray(first[0]))) * factor
