@@ -42,18 +42,25 @@ class Meaning:
 
 def read_onnx(path: str, batch: int = 1, input_shape: Sequence[int] | None = None) -> Workload:
     """The network in an ONNX file at a batch size."""
+    return from_model(_inferred(path, batch, input_shape), path, batch)
+
+
+def from_model(content: bytes, path: str, batch: int) -> Workload:
+    """The network in a model whose shapes have been inferred."""
+    try:
+        return _workload(content, path, batch)
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"has a layer that does not fit: {error}", where=f"onnx:{path}") from error
+
+
+def _workload(content: bytes, path: str, batch: int) -> Workload:
     import onnx
 
-    model = onnx.load_model_from_string(_inferred(path, batch, input_shape))
-    graph = model.graph
+    model = onnx.load_model_from_string(content)
     weights = frozenset(entry.value for entry in model.metadata_props if entry.key == "steplab.weight")
-    tensors = _tensors(graph, weights)
-    try:
-        operations = tuple(_operations(graph, tensors))
-    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"has a layer that is not as ONNX defines it ({error})", where=f"onnx:{path}") from error
-    shape = next((tensors.shapes[value.name][1:] for value in graph.input if value.name not in weights), ())
-    return Workload(f"onnx:{path}", batch, shape, operations)
+    tensors = _tensors(model.graph, weights)
+    shape = next((tensors.shapes[value.name][1:] for value in model.graph.input if value.name not in weights), ())
+    return Workload(f"onnx:{path}", batch, shape, tuple(_operations(model.graph, tensors)))
 
 
 def _inferred(path: str, batch: int, input_shape: Sequence[int] | None) -> bytes:
@@ -109,6 +116,8 @@ def _operation(node: Any, name: str, tensors: Tensors, producers: Mapping[str, s
     data = [one for one in node.input if one in producers and one not in taken and one not in tensors.learned]
     output = next((one for one in node.output if one), "")
     known = output in tensors.shapes and all(one in tensors.shapes for one in data)
+    if known and min(tensors.shapes[output], default=1) < 1:
+        raise ValueError(f"the window of {name} does not fit its input")
     return Operation(
         name,
         meaning.kind if known else f"{node.op_type} of open shape",
@@ -149,8 +158,17 @@ def _plain(kind: str, **options: Any) -> Reader:
     return lambda node, tensors: Meaning(kind, options, _learned(node, tensors))
 
 
-def _conv(kind: str) -> Reader:
-    return lambda node, tensors: Meaning(kind, {}, _learned(node, tensors, "input", "weight", "bias"))
+def _conv(node: Any, tensors: Tensors) -> Meaning:
+    given, kernel = (tensors.shapes.get(one, ()) for one in node.input[:2])
+    groups = _attribute(node, "group", 1)
+    # Shape inference lets this pass.
+    if len(given) > 1 and len(kernel) > 1 and given[1] != kernel[1] * groups:
+        raise ValueError(f"{node.name or node.op_type} takes {kernel[1] * groups} channels and gets {given[1]}")
+    return Meaning("conv", {}, _learned(node, tensors, "input", "weight", "bias"))
+
+
+def _conv_transpose(node: Any, tensors: Tensors) -> Meaning:
+    return Meaning("conv_transpose", {}, _learned(node, tensors, "input", "weight", "bias"))
 
 
 def _gemm(node: Any, tensors: Tensors) -> Meaning:
@@ -208,7 +226,7 @@ def _table() -> dict[str, Reader]:
     activations |= {"Gelu": "gelu", "HardSigmoid": "hard_sigmoid", "HardSwish": "hard_swish", "Swish": "silu"}
     made = {op: _plain(kind) for kind, ops in groups.items() for op in ops.split()}
     made |= {op: _plain("activation", function=name) for op, name in activations.items()}
-    made |= {"Conv": _conv("conv"), "ConvTranspose": _conv("conv_transpose"), "Gemm": _gemm, "MatMul": _matmul}
+    made |= {"Conv": _conv, "ConvTranspose": _conv_transpose, "Gemm": _gemm, "MatMul": _matmul}
     made |= {"MaxPool": _pool("max_pool"), "AveragePool": _pool("avg_pool")}
     return made | {"BatchNormalization": _batch_norm, "Resize": _resize, "Upsample": _resize}
 

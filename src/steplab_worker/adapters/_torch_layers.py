@@ -175,7 +175,9 @@ class Attention(nn.Module):
 
     def split(self, x: torch.Tensor) -> torch.Tensor:
         """From (batch, channels, positions…) to (batch, heads, positions, channels of a head)."""
-        return x.reshape(x.shape[0], self.heads, x.shape[1] // self.heads, -1).transpose(2, 3)
+        parts = x.reshape(x.shape[0], self.heads, x.shape[1] // self.heads, -1)
+        # The fused operator needs the channels side by side in memory.
+        return parts.transpose(2, 3).contiguous()
 
 
 class Reshape(nn.Module):
