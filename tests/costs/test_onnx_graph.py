@@ -84,10 +84,41 @@ def test_arithmetic_on_shapes_is_no_floating_point_work(write_onnx):
     ]
     weights = {"zero": np.array([0], np.int64), "rest": np.array([-1], np.int64)}
     made = cost(read_onnx(str(write_onnx(nodes, ["n", 4, 5], weights)), 2))
-    assert made.unknown == ()
+    assert [layer.name for layer in made.layers] == ["reshape"]
     assert made.parameters == 0
     assert made.layers[-1].output_shape == (20,)
     assert made.totals.forward_flops == 0
+
+
+def test_shapes_that_are_computed_step_by_step_are_followed(write_onnx):
+    """As exporters write x.reshape(x.shape[0], x.shape[1] // 2, -1)."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], "shape"),
+        helper.make_node("Slice", ["s", "one", "two"], ["c"], "channels"),
+        helper.make_node("Div", ["c", "two"], ["h"], "half"),
+        helper.make_node("Mod", ["h", "three"], ["m"], "odd"),
+        helper.make_node("Add", ["h", "m"], ["k"], "sum"),
+        helper.make_node("Slice", ["s", "zero", "one"], ["n"], "batch"),
+        helper.make_node("Concat", ["n", "k", "rest"], ["to"], "join", axis=0),
+        helper.make_node("Reshape", ["x", "to"], ["r"], "reshape"),
+        helper.make_node("Relu", ["r"], ["y"], "last"),
+    ]
+    named = {"zero": 0, "one": 1, "two": 2, "three": 3, "rest": -1}
+    weights = {name: np.array([value], np.int64) for name, value in named.items()}
+    made = cost(read_onnx(str(write_onnx(nodes, ["n", 6, 8], weights)), 5))
+    assert made.layers[-1].output_shape == (3, 16)
+    assert made.layers[-1].totals.forward_flops == 5 * 6 * 8
+
+
+def test_a_copy_of_a_weight_is_the_same_weight(write_onnx):
+    nodes = [
+        helper.make_node("Identity", ["w"], ["v"], "copy"),
+        helper.make_node("MatMul", ["x", "w"], ["a"], "one"),
+        helper.make_node("MatMul", ["a", "v"], ["y"], "two"),
+    ]
+    made = cost(read_onnx(str(write_onnx(nodes, ["n", 6], {"w": np.zeros((6, 6), np.float32)}))))
+    assert made.parameters == 36
+    assert [(layer.name, layer.parameters) for layer in made.layers] == [("one", 36), ("two", 36)]
 
 
 def test_external_weights_are_never_opened(export, tmp_path):
