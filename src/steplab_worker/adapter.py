@@ -1,7 +1,10 @@
 """What every framework's adapter does, as the loop sees it.
 
-An adapter file in `adapters/` holds `DECLARATION`, a literal that the laboratory reads without importing the file
-(title, pins, what is supported, its own factors), and a class `Adapter`.
+An adapter file in `adapters/` holds `DECLARATION`, a literal that the laboratory reads without importing the file, and
+a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs); `module` (the package whose version is
+the framework's); `debian` (packages it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do;
+`factors` (its own, each an `Option`); `unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the
+values of its factors for which one process serves all workers); `reads_data`.
 """
 
 from __future__ import annotations
@@ -72,6 +75,14 @@ class Session:
     def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
         """Seconds of each layer, forward and backward, for one iteration; None if this framework cannot tell."""
         return None
+
+    def gradients(self) -> Dict[Key, np.ndarray]:
+        """This rank's gradients after `backward` (or their average after `exchange`), in the graph's layout."""
+        raise NotImplementedError
+
+    def parameters(self) -> Dict[Key, np.ndarray]:
+        """The weights now, in the graph's layout."""
+        raise NotImplementedError
 
     def infer(self, batch: Any) -> None:
         """Run the network forward, for inference."""

@@ -66,10 +66,9 @@ def show_plan(study: Study, trials: list[Trial], folder: StudyFolder, as_json: b
         show.print(f"… and {len(trials) - SHOWN_TRIALS} more")
     configurations = len({t.id for t in trials if t.replicate == 0}) or len(trials)
     same = {name: value for name, value in trials[0].config.items() if name not in varied}
-    show.print(
-        f"{study.about.name}: {len(trials)} trials: {configurations} configurations, {study.design.replicates} replicates"
-    )
-    show.print(f"the same in all: {describe(same)}" if same else "every factor varies", markup=False)
+    counts = f"{len(trials)} trials: {configurations} configurations, {study.design.replicates} replicates"
+    show.print(f"{study.about.name}: {counts}", markup=False)
+    show.print("the same in all: " + (describe(same) or "nothing"), markup=False)
     show.print(f"{left} left; estimated time {shown(expected or 0)} (from {basis})")
     next_step(f"steplab run {study.path}")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import steplab_worker
 from steplab_worker import data, networks
@@ -17,6 +18,18 @@ ADAPTERS = WORKER / "adapters"
 MODULE = "module:"  # the prefix of a user's own PyTorch network, package.module:function
 STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
 OPTIMIZERS = ("sgd", "momentum", "adam")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A combination that a framework cannot do, and why.
+
+    `when` maps the framework's own factors, `network`, `optimizer`, `kind`, `strategy` (without its count) or
+    `workers` ("one" or "several") to the values for which it holds; all must match.
+    """
+
+    when: Mapping[str, tuple[Any, ...]]
+    because: str
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,8 @@ class Framework:
     module: str | None = None  # the package whose version is the framework's
     reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
+    single_process: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    unsupported: tuple[Refusal, ...] = ()
 
     @property
     def needs_environment(self) -> bool:
@@ -70,7 +85,13 @@ def framework(name: str) -> Framework:
         module=said.get("module"),
         reads_data=said.get("reads_data", True),
         debian=tuple(said.get("debian", ())),
+        single_process=_listed(said.get("single_process", {})),
+        unsupported=tuple(Refusal(_listed(one["when"]), one["because"]) for one in said.get("unsupported", ())),
     )
+
+
+def _listed(said: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(values) if isinstance(values, list) else (values,) for name, values in said.items()}
 
 
 def _option(said: dict[str, object]) -> Option:

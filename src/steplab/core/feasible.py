@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -29,6 +30,12 @@ class Resolved:
     prefetch: int
     network_options: dict[str, Level]
     framework_options: dict[str, Level]
+
+    @property
+    def processes(self) -> int:
+        """How many rank processes serve the workers: one for each, or one for all where the framework does that."""
+        single = catalogue.framework(self.framework).single_process
+        return 1 if any(self.framework_options[name] in values for name, values in single.items()) else self.workers
 
     @property
     def accumulate(self) -> int:
@@ -108,8 +115,23 @@ def unsupported(config: Config, kind: str) -> str:
         return f"{framework.title} has no trials of kind {kind!r} here, only {', '.join(framework.kinds)}"
     if kind != "infer" and strategy not in framework.strategies:
         return f"{framework.title} has no strategy {strategy!r} here, only {', '.join(framework.strategies)}"
+    for refusal in framework.unsupported:
+        if _matches(refusal.when, resolved, kind):
+            return f"{framework.title}: {refusal.because}"
     graph = graph_of(resolved)
     if graph is None:
         return "" if resolved.framework == "torch" else "a network of one's own runs in PyTorch only"
     missing = {layer.kind for layer in graph.layers} - set(framework.layers or [layer.kind for layer in graph.layers])
     return f"{framework.title} has no layer of kind {', '.join(sorted(missing))} here" if missing else ""
+
+
+def _matches(when: Mapping[str, tuple[Level, ...]], resolved: Resolved, kind: str) -> bool:
+    have: dict[str, Level] = {
+        **resolved.framework_options,
+        "kind": kind,
+        "network": resolved.network,
+        "optimizer": resolved.optimizer,
+        "strategy": resolved.strategy.partition(":")[0],
+        "workers": "several" if resolved.workers > 1 else "one",
+    }
+    return all(have[name] in values for name, values in when.items())

@@ -25,6 +25,19 @@ def seconds(value: float) -> str:
     return _scaled(value, ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")), (1e-9, "ns"))
 
 
+def span(low: float, high: float) -> str:
+    """Two durations in the unit of the longer one.
+
+    >>> span(0.0859, 0.095)
+    '85.9–95 ms'
+    """
+    if not math.isfinite(high) or high >= 120:
+        return f"{seconds(low)}–{seconds(high)}"
+    value, unit = seconds(high).split(" ")
+    scale = high / float(value) if float(value) else 1.0
+    return f"{low / scale:.3g}–{value} {unit}"
+
+
 def count(value: float) -> str:
     """A count with a decimal prefix.
 

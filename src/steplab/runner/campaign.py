@@ -127,7 +127,7 @@ class Campaign:
         if outcome.failure is not None:
             self._pool.discard(key)
         else:
-            attempt.log_tail = "".join(group.tail(rank) for rank in range(key.workers))[-4000:]
+            attempt.log_tail = "".join(group.tail(rank) for rank in range(key.processes))[-4000:]
             group.forget_logs()
         return outcome
 
@@ -184,7 +184,8 @@ class _Attempt:
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
-            other_cpu_s=max(0.0, busy_cpu_s() - self.busy - own_cpu_s) if ranks else None,
+            # On a virtual clock nothing that other programs do matters.
+            other_cpu_s=max(0.0, busy_cpu_s() - self.busy - own_cpu_s) if ranks and self.source else None,
             started=self.began.isoformat(timespec="milliseconds"),
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial),

@@ -51,7 +51,7 @@ class Conversation:
         """Wait until every rank has started and imported its framework."""
         opened: set[int] = set()
         try:
-            while len(opened) < self.group.key.workers:
+            while len(opened) < self.group.key.processes:
                 said = self._next("while starting")
                 if said.document["say"] == "hello":
                     self.group.send(said.rank, self.group.open_document(said.rank))
@@ -64,7 +64,7 @@ class Conversation:
 
     def trial(self, job: TrialJob, director: Director) -> Outcome:
         """Run one trial."""
-        ranks = range(self.group.key.workers)
+        ranks = range(self.group.key.processes)
         for rank in ranks:
             self.group.send(rank, {"do": "trial", "job": job.document()})
         results: dict[int, Document] = {}

@@ -14,7 +14,13 @@ from steplab_worker.job import TrialJob
 
 def group_key(resolved: Resolved) -> GroupKey:
     """The group of ranks that can run a trial."""
-    return GroupKey(resolved.framework, resolved.environment, resolved.workers, resolved.threads)
+    return GroupKey(
+        framework=resolved.framework,
+        environment=resolved.environment,
+        workers=resolved.workers,
+        threads=resolved.threads,
+        processes=resolved.processes,
+    )
 
 
 def trial_job(study: Study, trial: Trial, source: DataSource | None) -> TrialJob:

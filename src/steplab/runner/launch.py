@@ -37,6 +37,7 @@ class GroupKey:
     environment: str
     workers: int
     threads: int
+    processes: int  # one for each worker, or one for all
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ class RankGroup:
         self._ended: set[int] = set()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(self.room / "channel"))
-        self._listener.listen(key.workers)
+        self._listener.listen(key.processes)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self.processes = [self._start(rank) for rank in range(key.workers)]
+        self.processes = [self._start(rank) for rank in range(key.processes)]
 
     def _start(self, rank: int) -> subprocess.Popen[bytes]:
         command = [str(self.environment.python), str(WORKER)]
@@ -171,7 +172,7 @@ class RankGroup:
 
     def _bound_logs(self) -> None:
         """A rank that prints without end must not fill the disk; its log is opened for appending, so it may be cut."""
-        for rank in range(self.key.workers):
+        for rank in range(self.key.processes):
             with contextlib.suppress(OSError):
                 if self._log(rank).stat().st_size > LOG_LIMIT_BYTES:
                     os.truncate(self._log(rank), 0)
@@ -186,7 +187,7 @@ class RankGroup:
 
     def forget_logs(self) -> None:
         """Begin the logs anew, for the next trial."""
-        for rank in range(self.key.workers):
+        for rank in range(self.key.processes):
             with contextlib.suppress(OSError):
                 os.truncate(self._log(rank), 0)
 

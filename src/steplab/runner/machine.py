@@ -63,3 +63,9 @@ def busy_cpu_s() -> float:
     """CPU seconds that all programs of this machine have used since it started."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
+
+
+def energy_sources() -> list[str]:
+    """What could measure energy here: `rapl`, `nvml`."""
+    rapl = any(os.access(path, os.R_OK) for path in Path("/sys/class/powercap").glob("intel-rapl:*/energy_uj"))
+    return ["rapl"] * rapl + ["nvml"] * bool(gpu_names())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab.core.order_statistics import median_interval
 from steplab.core.study import Measure
 
 WARMUP_BLOCK = 5
@@ -31,20 +32,6 @@ def is_steady(times: Sequence[float]) -> bool:
     middle = float(np.median(now))
     spread = 1.4826 * float(np.median(np.abs(now - middle)))
     return abs(float(np.median(before)) - middle) <= max(TOLERANCE * middle, spread)
-
-
-def median_interval(times: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
-    """A distribution-free interval of the median from order statistics (binomial, as in Conover 1999, §3.2).
-
-    >>> median_interval(np.arange(1.0, 101.0))
-    (40.0, 61.0)
-    """
-    from scipy.stats import binom
-
-    ordered = np.sort(times)
-    low = int(binom.ppf((1 - level) / 2, len(ordered), 0.5))
-    low = max(low - 1, 0)
-    return float(ordered[low]), float(ordered[len(ordered) - 1 - low])
 
 
 def is_precise(times: NDArray[np.float64], precision: float) -> bool:

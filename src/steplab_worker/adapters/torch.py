@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 
 from steplab_worker import adapter as base
-from steplab_worker.adapters._torch_layers import build_module
+from steplab_worker.adapters._torch_layers import build_module, named_arrays
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 
@@ -125,6 +125,14 @@ class Session(base.Session):
         self.optimizer.zero_grad()
         return timed.seconds
 
+    def gradients(self) -> Dict[Any, np.ndarray]:
+        """The gradients as arrays."""
+        return {key: parameter.grad.cpu().numpy().copy() for key, parameter in named_arrays(self.module).items()}
+
+    def parameters(self) -> Dict[Any, np.ndarray]:
+        """The weights as arrays."""
+        return {key: one.detach().cpu().numpy().copy() for key, one in named_arrays(self.module).items()}
+
     def infer(self, batch: Any) -> None:
         """Forward without gradients."""
         self.load(batch)
@@ -137,31 +145,50 @@ class Session(base.Session):
 
 
 class _LayerClock:
-    """Hooks that time each layer; backward of a layer is from its pre-hook to its hook."""
+    """Times each layer of one forward and backward pass.
+
+    Forward is timed by hooks around the layer. In backward a mark is set when the gradient of a layer's output is
+    there; the time until the next mark is what that layer's backward took, so the layers sum to the whole.
+    """
 
     def __init__(self, module: nn.Module, synchronize: Any):
         self.module, self.synchronize = module, synchronize
         self.seconds: Dict[str, Dict[str, float]] = {}
         self.handles: List[Any] = []
+        self.marks: List[Tuple[str, float]] = []
 
     def __enter__(self) -> "_LayerClock":
-        for name, layer in self.module.layers.items():
+        for name, layer in _leaves(self.module):
             self.seconds[name] = {"t_f": 0.0, "t_b": 0.0}
             self.handles += [
-                layer.register_forward_pre_hook(lambda *_, key=name: self._mark(key, "t_f", -1)),
-                layer.register_forward_hook(lambda *_, key=name: self._mark(key, "t_f", +1)),
-                layer.register_full_backward_pre_hook(lambda *_, key=name: self._mark(key, "t_b", -1)),
-                layer.register_full_backward_hook(lambda *_, key=name: self._mark(key, "t_b", +1)),
+                layer.register_forward_pre_hook(lambda *_, key=name: self._before(key)),
+                layer.register_forward_hook(lambda _, __, output, key=name: self._after(key, output)),
             ]
         return self
 
-    def _mark(self, layer: str, phase: str, sign: int) -> None:
+    def _now(self) -> float:
         self.synchronize()
-        self.seconds[layer][phase] += sign * time.perf_counter()
+        return time.perf_counter()
+
+    def _before(self, layer: str) -> None:
+        self.seconds[layer]["t_f"] -= self._now()
+
+    def _after(self, layer: str, output: Any) -> None:
+        if isinstance(output, torch.Tensor) and output.requires_grad:
+            output.register_hook(lambda _, key=layer: self.marks.append((key, self._now())))
+        self.seconds[layer]["t_f"] += self._now()
 
     def __exit__(self, *_: Any) -> None:
+        end = self._now()
+        for (layer, start), (_, after) in zip(self.marks, [*self.marks[1:], ("", end)]):
+            self.seconds[layer]["t_b"] += after - start
         for handle in self.handles:
             handle.remove()
+
+
+def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
+    """The layers that hold no further layers, by name."""
+    return [(name, one) for name, one in module.named_modules() if name and not any(True for _ in one.children())]
 
 
 def _criterion(loss: str) -> Any:

@@ -1,0 +1,51 @@
+"""Everything that is found out about a study, as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from steplab.analysis.effects import Effect, main_effects
+from steplab.analysis.noise import Noise, judge
+from steplab.analysis.summary import Group, summarise
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The findings of a study."""
+
+    groups: list[Group]
+    effects: list[Effect]
+    noise: Noise
+    trials: int
+    failed: int
+    varied: tuple[str, ...]  # the factors that take more than one level
+
+    @property
+    def fastest(self) -> list[Group]:
+        """The configuration with the highest throughput, then those that cannot be told from it."""
+        if not self.groups:
+            return []
+        best = self.groups[0]
+        return [group for group in self.groups if group is best or not _slower(group, best)]
+
+
+def _slower(group: Group, best: Group) -> bool:
+    """Whether the throughput is surely lower than the best one's."""
+    scale = group.throughput * group.t_iter.median
+    best_scale = best.throughput * best.t_iter.median
+    return scale / group.t_iter.low < best_scale / best.t_iter.high
+
+
+def analyse(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Analysis:
+    """Analyse the table `trials` of a study."""
+    return Analysis(
+        groups=summarise(trials, factors),
+        effects=main_effects(trials, factors),
+        noise=judge(trials, factors, cpus),
+        trials=len(trials),
+        failed=int((trials["status"] != "ok").sum()) if len(trials) else 0,
+        varied=tuple(name for name in factors if name in trials and trials[name].nunique(dropna=False) > 1),
+    )

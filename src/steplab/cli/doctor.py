@@ -1,0 +1,52 @@
+"""What is on this machine, which frameworks are ready, how noisy it is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+
+import typer
+
+from steplab.cli._output import JsonOption, console, next_step, print_json, table
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor(as_json: JsonOption = False) -> None:
+    """Tell the truth about this machine before anything is measured on it.
+
+    Example: steplab doctor
+    """
+    from steplab.core.home import home
+    from steplab.runner import environments, quietness
+    from steplab.runner.machine import energy_sources, machine
+
+    about = machine()
+    rows = environments.listing()
+    noise = quietness.listen()
+    energy = energy_sources()
+    if as_json:
+        print_json(
+            {
+                "machine": about,
+                "environments": [asdict(row) for row in rows],
+                "noise": asdict(noise) | {"verdict": noise.verdict},
+                "energy": energy,
+                "home": str(home()),
+                "data": os.environ.get("STEPLAB_DATA"),
+            }
+        )
+        return
+    show = console()
+    show.print(table(["this machine", ""], [[name, value or "-"] for name, value in about.items()], left=2))
+    cells = [[row.name, "ready" if row.ready else "no", row.version, row.reason] for row in rows]
+    show.print(table(["framework", "", "version", ""], cells, left=4))
+    show.print(
+        f"noise: {noise.verdict} (spread {noise.spread:.1%}, slowest of twenty +{noise.worst:.0%})", markup=False
+    )
+    show.print(f"energy: {', '.join(energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
+    show.print(f"environments and generated data: {home()}", markup=False, soft_wrap=True)
+    show.print(f"your own data: {os.environ.get('STEPLAB_DATA') or 'STEPLAB_DATA is not set'}", markup=False)
+    missing = [row.name for row in rows if not row.ready]
+    next_step(f"steplab env create {missing[0]}" if missing else "steplab init my-study")

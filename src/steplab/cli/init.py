@@ -1,0 +1,86 @@
+"""Write a commented starter study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steplab.cli._output import JsonOption, console, next_step, print_json
+
+app = typer.Typer()
+
+STARTER = """\
+# A study: what is varied, which combinations are run, how each is measured.
+# `steplab run study.toml --dry-run` shows the plan; `steplab run study.toml` runs it.
+
+[study]
+name = "{name}"
+kind = "step"                        # step | infer
+description = ""
+
+[factors]                            # every factor takes one or several levels
+framework = ["{framework}"]              # `steplab env list` shows what is ready
+network = ["lenet5"]                 # `steplab inspect lenet5` shows its layers and options
+dataset = ["mnist"]                  # `steplab data list`
+batch_size = [32, 64, 128]           # per worker (weak scaling); global_batch_size for strong scaling
+workers = [1, 2]                     # rank processes
+strategy = ["sync"]                  # sync | accumulate:k
+# threads = [1]                      # threads of each rank
+# optimizer = ["sgd", "adam"]        # options of training, of the network and of the framework are factors too
+# filters = [6, 12]
+
+[design]
+type = "factorial"                   # factorial | random | latin (with n = number of configurations)
+replicates = 3                       # each replicate is a block with processes of its own
+order = "random"
+seed = 1
+
+[measure]
+warmup = "auto"                      # or a number of iterations
+iterations = 50
+phases = true                        # also measure where the time goes
+timeout_s = 300
+# precision = 0.02                   # go on until the median is known to ±2 %, at most max_iterations
+# isolation = "process"              # fresh processes for every trial
+# memory_limit_mb = 4000             # of each rank
+
+# [[exclude]]                        # combinations to leave out
+# workers = 2
+# batch_size = 128
+"""
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write study.toml.")],
+    framework: Annotated[str, typer.Option(help="The framework to begin with; synthetic needs no install.")] = "torch",
+    as_json: JsonOption = False,
+) -> None:
+    """Write a starter study with a comment on every line.
+
+    Example: steplab init my-study && steplab run my-study/study.toml --dry-run
+    """
+    import re
+
+    from steplab.core.catalogue import framework_names
+    from steplab.core.errors import InputError, nearest
+    from steplab.store.records import write_file
+
+    if framework not in framework_names():
+        raise InputError(f"there is no framework {framework!r}", hint=nearest(framework, framework_names()))
+    path = folder / "study.toml"
+    if path.exists():
+        raise InputError("is there already", where=str(path), hint="choose another folder")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.absolute().name).strip("-._") or "study"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made ({error.strerror})", where=str(folder)) from None
+    write_file(path, STARTER.format(name=name[:100], framework=framework).encode())
+    if as_json:
+        print_json({"study": str(path)})
+    else:
+        console().print(f"wrote {path}", markup=False)
+        next_step(f"steplab run {path} --dry-run")

@@ -1,0 +1,145 @@
+"""From one record to its row and its columns: medians over whole accumulations, phases, imbalance, doubt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steplab.core.order_statistics import median_interval
+from steplab.core.record import Mode, Record
+
+Array = NDArray[np.float64]
+PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
+TIMES = ("t_iter", *PHASES, "t_other")
+RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
+ALWAYS = (
+    "framework",
+    "network",
+    "dataset",
+    "batch_size",
+    "workers",
+    "threads",
+    "strategy",
+    "optimizer",
+    "learning_rate",
+)
+
+
+def trial_row(record: Record) -> dict[str, Any]:
+    """The record's row of the table `trials`."""
+    row: dict[str, Any] = {name: record.resolved.get(name) for name in ALWAYS} | dict(record.config)
+    row |= {"trial": record.trial, "replicate": record.replicate, "status": record.status, "kind": record.kind}
+    row |= dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan)
+    if record.status == "ok":
+        row |= _times(record)
+    return row | _around(record)
+
+
+def _times(record: Record) -> dict[str, Any]:
+    native = slowest(record, "native", "t_iter")
+    median = float(np.median(native))
+    spread = 1.4826 * float(np.median(np.abs(native - median))) / median if median else 0.0
+    samples = float(row_value(record, "batch_size")) * float(row_value(record, "workers"))
+    low, high = median_interval(native)
+    row: dict[str, Any] = {"t_iter": median, "t_iter_low": low, "t_iter_high": high}
+    row |= {"spread": spread, "drift": drift(native)}
+    row |= {"iterations": int(native.size), "throughput": samples / median if median else np.nan}
+    return row | (_phases(record) if "phased" in record.ranks[0].modes else {})
+
+
+def row_value(record: Record, name: str) -> Any:
+    """A resolved factor of the record."""
+    return record.resolved[name]
+
+
+def _phases(record: Record) -> dict[str, Any]:
+    """Medians of the phased mode; each iteration's phases are averaged over the ranks."""
+    by_rank = {
+        name: _measured(record, "phased", name) for name in RAW if name in record.ranks[0].modes["phased"].columns
+    }
+    whole = by_rank["t_iter"]
+    communication = by_rank["t_wait"] + by_rank["t_move"]
+    parts = {name: by_rank[name] for name in ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_u") if name in by_rank}
+    other = whole - communication - sum(parts.values())
+    means = parts | {"t_c": communication, "t_wait": by_rank["t_wait"], "t_move": by_rank["t_move"], "t_other": other}
+    row = {name: float(np.median(values.mean(axis=0))) for name, values in means.items()}
+    phased = float(np.median(whole.max(axis=0)))
+    compute = np.median(by_rank["t_f"] + by_rank["t_b"], axis=1)
+    native = float(np.median(slowest(record, "native", "t_iter")))
+    return row | {
+        "t_iter_phased": phased,
+        "observer_cost": phased / native - 1.0 if native else np.nan,
+        "lif": load_imbalance(compute),
+    }
+
+
+def load_imbalance(compute: Array) -> float:
+    """Load imbalance factor N·max t_i / Σ t_i of the ranks' compute times; 1 is balanced.
+
+    >>> load_imbalance(np.array([1.0, 3.0]))
+    1.5
+    """
+    total = float(compute.sum())
+    return float(compute.size * compute.max() / total) if total else 1.0
+
+
+def drift(times: Array) -> float:
+    """By which share the second half's median lies above the first half's.
+
+    >>> drift(np.array([1.0, 1.0, 1.5, 1.5]))
+    0.5
+    """
+    half = times.size // 2
+    first = float(np.median(times[:half])) if half else 0.0
+    return float(np.median(times[half:])) / first - 1.0 if first else 0.0
+
+
+def slowest(record: Record, mode: str, column: str) -> Array:
+    """A measured column of a mode: the slowest rank's, averaged over each accumulation."""
+    times: Array = _measured(record, mode, column).max(axis=0)
+    return times
+
+
+def _measured(record: Record, mode: str, column: str) -> Array:
+    """Ranks × accumulations: what was measured without warm-up, averaged over each accumulation's iterations.
+
+    Only the last iteration of an accumulation exchanges gradients, so a median over single iterations would hide it.
+    """
+    cycle = _accumulation(record)
+    arrays = [_without_warmup(rank.modes[mode], column) for rank in record.ranks]
+    whole = min(map(len, arrays)) // cycle * cycle
+    stacked = np.stack([array[:whole] for array in arrays])
+    return stacked.reshape(len(arrays), -1, cycle).mean(axis=2) if cycle > 1 else stacked
+
+
+def _accumulation(record: Record) -> int:
+    from steplab.core.trial import accumulation
+
+    return accumulation(str(record.resolved.get("strategy", "sync")))
+
+
+def _without_warmup(mode: Mode, column: str) -> Array:
+    counts = ~np.asarray(mode.warmup, dtype=bool)
+    values: Array = np.asarray(mode.columns[column], dtype=np.float64)[counts]
+    return values
+
+
+def _around(record: Record) -> dict[str, Any]:
+    """What was used and where, and how it ended."""
+    ok = record.status == "ok"
+    return {
+        "memory_bytes": max((rank.peak_bytes for rank in record.ranks), default=np.nan),
+        "cpu_s": sum(rank.cpu_s for rank in record.ranks) if ok else np.nan,
+        "other_cpu_s": record.other_cpu_s,
+        "energy_j": record.energy.joules,
+        "energy_provenance": record.energy.provenance,
+        "loss": record.ranks[0].loss if ok else np.nan,
+        "seconds": record.seconds,
+        "data_source": record.data.source,
+        "host": record.machine.get("host"),
+        "version": record.versions.get(str(record.resolved.get("framework")), ""),
+        "started": record.started,
+        "reason": record.reason,
+    }

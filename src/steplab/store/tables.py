@@ -1,0 +1,233 @@
+"""Tables over the records of a study: `trials`, `iterations`, `layers`, for DuckDB and pandas.
+
+Records are parsed once; what came of them is kept in Parquet files under `cache/`, each covering some records. New
+records make a new one. A cache that does not fit the records any more is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from steplab.core.errors import RecordError, StoreError, TableError, nearest
+from steplab.core.record import Record
+from steplab.store import records
+from steplab.store.columns import RAW, trial_row
+from steplab.store.paths import StudyFolder
+
+if TYPE_CHECKING:
+    import duckdb
+
+VERSION = 1  # of the cached tables; another one makes them again
+NAMES = ("trials", "iterations", "layers")
+FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
+MOST_SEGMENTS = 16
+CHUNK = 5000  # records parsed before their columns are packed
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The three tables of a study, and which columns of `trials` are its factors."""
+
+    trials: pd.DataFrame
+    iterations: pa.Table
+    layers: pa.Table
+    factors: tuple[str, ...]
+    unreadable: tuple[str, ...] = ()  # what is wrong with records that could not be read
+
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection that sees the tables by their names and nothing else."""
+        import duckdb
+
+        connection = duckdb.connect(":memory:", config={"enable_external_access": False})
+        for name in NAMES:
+            connection.register(name, getattr(self, name))
+        return connection
+
+    def table(self, name: str) -> pa.Table:
+        """One table as Arrow."""
+        if name not in NAMES:
+            raise TableError(f"there is no table {name!r}", where="--table", hint=nearest(name, NAMES))
+        table = getattr(self, name)
+        return pa.Table.from_pandas(table, preserve_index=False) if isinstance(table, pd.DataFrame) else table
+
+
+def load(root: Path) -> Tables:
+    """The tables of the study in a folder."""
+    folder = StudyFolder(root)
+    folder.must_exist()
+    done = records.done(folder)
+    segments = _valid_segments(folder, done)
+    fresh = sorted(done - {name for segment in segments for name in segment.trials})
+    unreadable: list[str] = []
+    made = [_parse(folder, fresh[at : at + CHUNK], unreadable) for at in range(0, len(fresh), CHUNK)]
+    parts = [segment.read() for segment in segments] + made
+    tables = _joined(parts)
+    if fresh and not unreadable:
+        _keep(folder, segments, tables, made, sorted(done))
+    return _finished(tables, tuple(unreadable))
+
+
+def trials_frame(root: Path) -> pd.DataFrame:
+    """The table `trials` of the study in a folder."""
+    return load(root).trials
+
+
+@dataclass(frozen=True)
+class _Part:
+    trials: pd.DataFrame
+    iterations: pa.Table
+    layers: pa.Table
+    factors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """Cached tables of some records."""
+
+    folder: Path
+    trials: frozenset[str]
+    factors: tuple[str, ...]
+
+    def read(self) -> _Part:
+        tables = [pq.read_table(self.folder / f"{name}.parquet") for name in NAMES]
+        return _Part(tables[0].to_pandas(), tables[1], tables[2], self.factors)
+
+
+def _valid_segments(folder: StudyFolder, done: set[str]) -> list[_Segment]:
+    """The cached segments, if all their records are still there."""
+    segments = []
+    for note in sorted(folder.cache.glob("*/index.json")):
+        try:
+            said = json.loads(note.read_text(encoding="utf-8"))
+            segment = _Segment(note.parent, frozenset(said["trials"]), tuple(said["factors"]))
+            fits = said["version"] == VERSION and segment.trials <= done
+        except (OSError, ValueError, KeyError, TypeError):
+            fits = False
+        if not fits:
+            return []
+        segments.append(segment)
+    covered = [name for segment in segments for name in segment.trials]
+    return segments if len(covered) == len(set(covered)) else []
+
+
+def _parse(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> _Part:
+    """Read records into columns; one that cannot be read is named, not passed over in silence."""
+    good = []
+    for name in names:
+        try:
+            good.append(records.read_record(folder.record(name)))
+        except RecordError as error:
+            unreadable.append(str(error))
+    factors = dict.fromkeys(factor for record in good for factor in record.config)
+    return _Part(pd.DataFrame([trial_row(r) for r in good]), _iterations(good), _layers(good), tuple(factors))
+
+
+def _iterations(good: Sequence[Record]) -> pa.Table:
+    """Every raw iteration of every rank and mode, warm-up marked."""
+    blocks = [(r, rank, mode, m) for r in good for rank in r.ranks for mode, m in rank.modes.items()]
+    counts = [len(mode.warmup) for *_, mode in blocks]
+    columns: dict[str, Any] = {
+        "trial": _repeated([record.trial for record, *_ in blocks], counts),
+        "mode": _repeated([mode for _, _, mode, _ in blocks], counts),
+        "rank": np.repeat(np.array([rank.rank for _, rank, _, _ in blocks], dtype=np.int32), counts),
+        "iteration": _concatenated([np.arange(n, dtype=np.int32) for n in counts], np.int32),
+        "warmup": _concatenated([np.asarray(m.warmup, dtype=bool) for *_, m in blocks], np.bool_),
+    }
+    for name in RAW:
+        arrays = [
+            np.asarray(m.columns.get(name, np.full(n, np.nan))) for (*_, m), n in zip(blocks, counts, strict=True)
+        ]
+        columns[name] = pa.array(_concatenated(arrays, np.float64), from_pandas=True)
+    return pa.table(columns)
+
+
+def _layers(good: Sequence[Record]) -> pa.Table:
+    """Every measured layer of every rank."""
+    rows = [(r.trial, rank.rank, one) for r in good for rank in r.ranks for one in rank.layers or ()]
+    return pa.table(
+        {
+            "trial": pa.array([trial for trial, _, _ in rows], pa.string()),
+            "rank": pa.array([rank for _, rank, _ in rows], pa.int32()),
+            "layer": pa.array([one.layer for *_, one in rows], pa.string()),
+            "iteration": pa.array([one.iteration for *_, one in rows], pa.int32()),
+            "t_f": pa.array([one.t_f for *_, one in rows], pa.float64()),
+            "t_b": pa.array([one.t_b for *_, one in rows], pa.float64()),
+        }
+    )
+
+
+def _repeated(values: Sequence[str], counts: Sequence[int]) -> pa.Array:
+    different = list(dict.fromkeys(values))
+    position = {value: at for at, value in enumerate(different)}
+    indices = np.repeat(np.array([position[value] for value in values], dtype=np.int32), counts)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(different, pa.string())).cast(pa.string())
+
+
+def _concatenated(arrays: Sequence[np.ndarray[Any, Any]], kind: type) -> np.ndarray[Any, Any]:
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype=kind)
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    frames = [part.trials for part in parts if len(part.trials)]
+    factors = dict.fromkeys(factor for part in parts for factor in part.factors)
+    empty = _Part(pd.DataFrame([]), _iterations([]), _layers([]), ())
+    return _Part(
+        pd.concat(frames, ignore_index=True) if frames else empty.trials,
+        pa.concat_tables([part.iterations for part in parts] or [empty.iterations]),
+        pa.concat_tables([part.layers for part in parts] or [empty.layers]),
+        tuple(factors),
+    )
+
+
+def _keep(folder: StudyFolder, old: Sequence[_Segment], whole: _Part, made: Sequence[_Part], done: list[str]) -> None:
+    """Cache what was parsed; with many segments, everything in one. A cache that cannot be written is no loss."""
+    merge = len(old) >= MOST_SEGMENTS
+    part = whole if merge or not old else _joined(made)
+    known: set[str] = set() if merge else {name for segment in old for name in segment.trials}
+    if merge or not old:
+        _clear(folder.cache)
+    place = folder.cache / f"{len(list(folder.cache.glob('*'))):03d}-{uuid.uuid4().hex[:8]}"
+    with contextlib.suppress(OSError, StoreError, pa.ArrowException):
+        place.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pandas(_plain(part.trials), preserve_index=False), place / "trials.parquet")
+        pq.write_table(part.iterations, place / "iterations.parquet")
+        pq.write_table(part.layers, place / "layers.parquet")
+        index = {"version": VERSION, "trials": [n for n in done if n not in known], "factors": part.factors}
+        records.write_file(place / "index.json", json.dumps(index).encode())
+
+
+def _clear(cache: Path) -> None:
+    import shutil
+
+    for place in cache.glob("*"):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns of one type each: a factor with numbers in one framework and words in another becomes words."""
+    made = frame.copy()
+    for name in made.select_dtypes("object").columns:
+        kinds = {type(value) for value in made[name].dropna()}
+        if kinds and kinds <= {int, float}:
+            made[name] = pd.to_numeric(made[name])
+        elif len(kinds) > 1:
+            made[name] = made[name].map(lambda value: value if value is None or value != value else str(value))
+    return made
+
+
+def _finished(part: _Part, unreadable: tuple[str, ...]) -> Tables:
+    trials = _plain(part.trials)
+    if len(trials):
+        trials = trials.sort_values(["started", "trial"], ignore_index=True)
+    return Tables(trials, part.iterations, part.layers, part.factors, unreadable)
