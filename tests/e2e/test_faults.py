@@ -78,7 +78,11 @@ def test_whatever_a_rank_does_becomes_a_record_and_the_study_goes_on(
     tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path], no_orphans: Callable[..., None]
 ) -> None:
     study = study_file(
-        workers=[2], fault=list(FAULTS), fault_rank=1, measure="timeout_s = 5\nmemory_limit_mb = 600", design="seed = 2"
+        workers=[2],
+        fault=list(FAULTS),
+        fault_rank=1,
+        measure="timeout_s = 10\nmemory_limit_mb = 300",
+        design="seed = 2",
     )
     ran = steplab("run", study, "--out", "out", "--json")
     assert ran.code == 3
