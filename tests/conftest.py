@@ -1,14 +1,20 @@
-"""What tests of several folders share: the real PyTorch environment, and scripts that run inside it."""
+"""What tests of several folders share: the command line, study files, the real PyTorch environment."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
-from collections.abc import Callable
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from steplab.core.errors import EnvironmentFault
@@ -51,3 +57,87 @@ def in_torch(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> In
         return json.loads(answer.read_text())
 
     return run
+
+
+STEPLAB = Path(sys.executable).with_name("steplab")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The document on stdout."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def steplab(tmp_path: Path) -> Callable[..., Ran]:
+    """Run the command `steplab` in a fresh folder, as a person would."""
+
+    def run(
+        *arguments: object, cwd: Path = tmp_path, env: Mapping[str, str] | None = None, timeout: float = 300
+    ) -> Ran:
+        variables = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100", **(env or {})}
+        done = subprocess.run(
+            [STEPLAB, *map(str, arguments)],
+            cwd=cwd,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def study_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a study file from factors and sections; synthetic and small unless told otherwise."""
+
+    def write(
+        name: str = "rehearsal", *, kind: str = "step", measure: str = "", design: str = "", **factors: object
+    ) -> Path:
+        levels = {"framework": ["synthetic"], **factors}
+        lines = [f'[study]\nname = "{name}"\nkind = "{kind}"\n[factors]']
+        lines += [f"{factor} = {json.dumps(value)}" for factor, value in levels.items()]
+        lines += [f"[design]\nreplicates = 2\n{design}", f"[measure]\niterations = 8\nwarmup = 2\n{measure}"]
+        path = tmp_path / f"{name}.toml"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    return write
+
+
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """All processes of this machine that descend from a test, however they were orphaned."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get("STEPLAB_TEST_MARK") == mark:
+                found.append(process)
+    return found
+
+
+@pytest.fixture
+def no_orphans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Check that no process started during the test is left; also at the test's end."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("STEPLAB_TEST_MARK", mark)
+
+    def check(patience_s: float = 10.0) -> None:
+        deadline = time.monotonic() + patience_s
+        while left := marked_processes(mark):
+            assert time.monotonic() < deadline, f"left running: {left}"
+            time.sleep(0.05)
+
+    yield check
+    check()

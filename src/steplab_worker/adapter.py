@@ -151,8 +151,8 @@ class Adapter:
         """The framework's version and those it depends on, and the device it runs on."""
         return {"numpy": np.__version__, "phase_method": self.phase_method}
 
-    def session(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray]) -> Session:
-        """Build the network for one trial."""
+    def session(self, job: TrialJob, graph: Optional[Graph], weights: Dict[Key, np.ndarray]) -> Session:
+        """Build the network for one trial; there is no graph for a user's own network."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -60,15 +60,13 @@ def _versions(adapter: Any) -> Dict[str, str]:
 
 def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
     """Run one trial; the document that says how it went."""
-    from steplab_worker import loop, networks
-    from steplab_worker.weights import initial_weights
+    from steplab_worker import loop
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
     before = limits.used()
     try:
-        graph = networks.build(job.network, job.network_options, job.input_shape, job.classes)
-        session = adapter.session(job, graph, initial_weights(graph, job.seed))
+        session = _session(adapter, job)
         try:
             result = loop.measure(job, session, channel.ask)
         finally:
@@ -78,6 +76,17 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
     after = limits.used()
     usage = {"cpu_s": after["cpu_s"] - before["cpu_s"], "peak_bytes": after["peak_bytes"]}
     return dict(result, say="done", usage=usage)
+
+
+def _session(adapter: Any, job: TrialJob) -> Any:
+    """The network built; a user's own one (`module:…`) has no graph and brings its own weights."""
+    from steplab_worker import networks
+    from steplab_worker.weights import initial_weights
+
+    if job.network.startswith("module:"):
+        return adapter.session(job, None, {})
+    graph = networks.build(job.network, job.network_options, job.input_shape, job.classes)
+    return adapter.session(job, graph, initial_weights(graph, job.seed))
 
 
 def _failure(error: BaseException) -> Document:

@@ -2,8 +2,8 @@
 
 import json
 import sys
-from pathlib import Path
 import tempfile
+from pathlib import Path
 
 import numpy as np
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from steplab.runner.campaign import Campaign
 
 app = typer.Typer()
+INTERRUPTED = 130
 
 
 @app.command()
@@ -61,8 +62,10 @@ def run(
         _supersede_failed(folder, trials)
     campaign = Campaign(study, trials, folder, python_path=[str(Path.cwd())])
     started = time.monotonic()
-    _run(campaign, limit, estimate(trials, folder, study), quiet=as_json and not os.isatty(2))
+    stopped = _run(campaign, limit, estimate(trials, folder, study), quiet=as_json and not os.isatty(2))
     _finish(campaign, time.monotonic() - started, as_json)
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _selected(trials: list[Trial], ids: list[str] | None) -> list[Trial]:
@@ -96,7 +99,8 @@ def _supersede_failed(folder: object, trials: list[Trial]) -> None:
             records.supersede(folder, trial.id)
 
 
-def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet: bool) -> None:
+def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet: bool) -> bool:
+    """Run with a progress bar; whether a person stopped it."""
     from steplab.runner.interrupts import listening
     from steplab.store import records
 
@@ -106,6 +110,7 @@ def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet:
         campaign.on_start, campaign.on_record, campaign.look_around = bar.start, bar.record, bar.refresh
         with listening(bar.stopping) as stop:
             campaign.run(stop, limit)
+    return stop.asked
 
 
 class _Bar:

@@ -129,7 +129,7 @@ def general() -> Mapping[str, Option]:
         "optimizer": Option("sgd", "update rule", levels=OPTIMIZERS),
         "learning_rate": Option(0.01, "step size of the optimiser", low=0.0, high=1e6),
         "loader_workers": Option(0, "background workers of the data loader", low=0, high=256),
-        "prefetch": Option(2, "batches read ahead", low=1, high=1024),
+        "prefetch": Option(2, "batches read ahead by each background worker", low=1, high=1024),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -159,9 +160,9 @@ class _Reader:
             if not isinstance(level, bool | int | float | str):
                 hint = "allowed: numbers, text, true, false"
                 raise self.fail(f"the level {_shown(level)} is not a plain value", hint, "factors", name)
-        for level in levels:
-            if sum(level == other and type(level) is type(other) for other in levels) > 1:
-                raise self.fail(f"the level {level!r} stands twice", "levels must differ", "factors", name)
+        twice = [level for level, times in Counter((type(one), one) for one in levels).items() if times > 1]
+        if twice:
+            raise self.fail(f"the level {twice[0][1]!r} stands twice", "levels must differ", "factors", name)
         return tuple(levels)
 
     def _factor(self, name: str, value: Any, option: Option, design: Design) -> Factor:

@@ -228,6 +228,5 @@ COUNTING: dict[str, Counting] = {
     "move": move,
     "upsample": upsample,
     "flatten": view,
-    "integers": view,
     "reshape": view,
 }

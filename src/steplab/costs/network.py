@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from steplab.core.errors import InputError
 from steplab.costs.counting import COUNTING, Counts
 from steplab.costs.operation import Operation, Workload, learning, uses
 from steplab_worker.graph import Shape, size
@@ -140,8 +141,7 @@ def cost(workload: Workload) -> NetworkCost:
 
 
 def _layer(op: Operation, batch: int, needed: dict[str, bool], used: int) -> LayerCost:
-    counting = COUNTING.get(op.kind)
-    counts = counting(op, tuple(needed.get(name, False) for name in op.inputs)) if counting else None
+    counts = _counts(op, tuple(needed.get(name, False) for name in op.inputs))
     parameters = sum(size(weight.shape) for weight in op.weights)
     shape = op.output_shape[1:] if op.output_shape[:1] == (batch,) else op.output_shape
     if counts and not needed[op.name]:
@@ -149,6 +149,15 @@ def _layer(op: Operation, batch: int, needed: dict[str, bool], used: int) -> Lay
     elif counts and used > 1:
         counts = _gathered(counts, size(op.output_shape), used - 1)
     return LayerCost(op.name, op.kind, shape, parameters, _totals(counts) if counts else None)
+
+
+def _counts(op: Operation, needs: tuple[bool, ...]) -> Counts | None:
+    counting = COUNTING.get(op.kind)
+    try:
+        return counting(op, needs) if counting else None
+    except (IndexError, KeyError, ValueError, TypeError) as error:
+        shapes = " and ".join(map(str, op.input_shapes)) or "nothing"
+        raise InputError(f"layer {op.name}: a {op.kind} cannot be computed from {shapes}") from error
 
 
 def _gathered(counts: Counts, elements: int, sums: int) -> Counts:

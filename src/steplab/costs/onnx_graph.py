@@ -23,10 +23,10 @@ SECONDS = 300
 
 @dataclass(frozen=True)
 class Tensors:
-    """What is known of the tensors of a model: shapes, those that are learned, those that hold integers."""
+    """What is known of the tensors of a model: shapes, the weights behind them, those that hold integers."""
 
     shapes: Mapping[str, Shape]
-    learned: frozenset[str]
+    learned: Mapping[str, str]  # a copy by another name is the same weight
     integers: frozenset[str]
 
 
@@ -42,18 +42,25 @@ class Meaning:
 
 def read_onnx(path: str, batch: int = 1, input_shape: Sequence[int] | None = None) -> Workload:
     """The network in an ONNX file at a batch size."""
+    return from_model(_inferred(path, batch, input_shape), path, batch)
+
+
+def from_model(content: bytes, path: str, batch: int) -> Workload:
+    """The network in a model whose shapes have been inferred."""
+    try:
+        return _workload(content, path, batch)
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"has a layer that does not fit: {error}", where=f"onnx:{path}") from error
+
+
+def _workload(content: bytes, path: str, batch: int) -> Workload:
     import onnx
 
-    model = onnx.load_model_from_string(_inferred(path, batch, input_shape))
-    graph = model.graph
+    model = onnx.load_model_from_string(content)
     weights = frozenset(entry.value for entry in model.metadata_props if entry.key == "steplab.weight")
-    tensors = _tensors(graph, weights)
-    try:
-        operations = tuple(_operations(graph, tensors))
-    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"has a layer that is not as ONNX defines it ({error})", where=f"onnx:{path}") from error
-    shape = next((tensors.shapes[value.name][1:] for value in graph.input if value.name not in weights), ())
-    return Workload(f"onnx:{path}", batch, shape, operations)
+    tensors = _tensors(model.graph, weights)
+    shape = next((tensors.shapes[value.name][1:] for value in model.graph.input if value.name not in weights), ())
+    return Workload(f"onnx:{path}", batch, shape, tuple(_operations(model.graph, tensors)))
 
 
 def _inferred(path: str, batch: int, input_shape: Sequence[int] | None) -> bytes:
@@ -85,7 +92,11 @@ def _tensors(graph: Any, weights: frozenset[str]) -> Tensors:
             shapes[value.name] = tuple(int(dim.dim_value) for dim in tensor.shape.dim)
     for tensor in graph.initializer:
         types[tensor.name], shapes[tensor.name] = tensor.data_type, tuple(tensor.dims)
-    learned = frozenset(name for name in weights if types.get(name) in floats and shapes.get(name))
+    learned = {name: name for name in weights if types.get(name) in floats and shapes.get(name)}
+    for node in graph.node:
+        if node.op_type == "Identity" and node.input[0] in learned:
+            learned[node.output[0]] = learned[node.input[0]]
+            shapes[node.output[0]] = shapes[node.input[0]]
     integers = frozenset(name for name, kind in types.items() if kind not in floats and kind)
     return Tensors(shapes, learned, integers)
 
@@ -95,6 +106,8 @@ def _operations(graph: Any, tensors: Tensors) -> list[Operation]:
     producers, names = {value.name: INPUT for value in graph.input}, set()
     for number, node in enumerate(graph.node):
         name = node.name or f"{node.op_type}_{number}"
+        if _is_bookkeeping(node, tensors):
+            continue
         if name in names:
             name = f"{name}_{number}"
         names.add(name)
@@ -103,12 +116,21 @@ def _operations(graph: Any, tensors: Tensors) -> list[Operation]:
     return made
 
 
+def _is_bookkeeping(node: Any, tensors: Tensors) -> bool:
+    """Constants, copies of weights, and arithmetic on shapes and indices: no floating-point work."""
+    output = next(iter(node.output), "")
+    integers = node.op_type in INTEGER_ARITHMETIC and output in tensors.integers
+    return integers or node.op_type == "Constant" or output in tensors.learned
+
+
 def _operation(node: Any, name: str, tensors: Tensors, producers: Mapping[str, str]) -> Operation:
     meaning = _meaning(node, tensors)
-    taken = {weight.name for weight in meaning.weights}
-    data = [one for one in node.input if one in producers and one not in taken and one not in tensors.learned]
+    skipped = {*tensors.learned, *tensors.integers}
+    data = [one for one in node.input if one in producers and one not in skipped]
     output = next((one for one in node.output if one), "")
     known = output in tensors.shapes and all(one in tensors.shapes for one in data)
+    if known and min(tensors.shapes[output], default=1) < 1:
+        raise ValueError(f"the window of {name} does not fit its input")
     return Operation(
         name,
         meaning.kind if known else f"{node.op_type} of open shape",
@@ -122,8 +144,6 @@ def _operation(node: Any, name: str, tensors: Tensors, producers: Mapping[str, s
 
 
 def _meaning(node: Any, tensors: Tensors) -> Meaning:
-    if node.op_type in INTEGER_ARITHMETIC and node.output[0] in tensors.integers:
-        return Meaning("integers", {})
     read = READERS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     return read(node, tensors) if read else Meaning(node.op_type, {}, _learned(node, tensors))
 
@@ -132,7 +152,8 @@ def _learned(node: Any, tensors: Tensors, *roles: str) -> tuple[Weight, ...]:
     """The learned inputs of a node; `roles` name the inputs in order, others are called by their place."""
     parts = [*roles, *(f"input{i}" for i in range(len(roles), len(node.input)))]
     pairs = zip(parts, node.input, strict=False)
-    return tuple(Weight(part, one, tensors.shapes[one]) for part, one in pairs if one in tensors.learned)
+    found = [(part, one) for part, one in pairs if one in tensors.learned]
+    return tuple(Weight(part, tensors.learned[one], tensors.shapes[one]) for part, one in found)
 
 
 def _attribute(node: Any, name: str, default: Any) -> Any:
@@ -149,8 +170,17 @@ def _plain(kind: str, **options: Any) -> Reader:
     return lambda node, tensors: Meaning(kind, options, _learned(node, tensors))
 
 
-def _conv(kind: str) -> Reader:
-    return lambda node, tensors: Meaning(kind, {}, _learned(node, tensors, "input", "weight", "bias"))
+def _conv(node: Any, tensors: Tensors) -> Meaning:
+    given, kernel = (tensors.shapes.get(one, ()) for one in node.input[:2])
+    groups = _attribute(node, "group", 1)
+    # Shape inference lets this pass.
+    if len(given) > 1 and len(kernel) > 1 and given[1] != kernel[1] * groups:
+        raise ValueError(f"{node.name or node.op_type} takes {kernel[1] * groups} channels and gets {given[1]}")
+    return Meaning("conv", {}, _learned(node, tensors, "input", "weight", "bias"))
+
+
+def _conv_transpose(node: Any, tensors: Tensors) -> Meaning:
+    return Meaning("conv_transpose", {}, _learned(node, tensors, "input", "weight", "bias"))
 
 
 def _gemm(node: Any, tensors: Tensors) -> Meaning:
@@ -170,10 +200,10 @@ def _matmul(node: Any, tensors: Tensors) -> Meaning:
     left, right = node.input[:2]
     if right in tensors.learned:
         shape = tensors.shapes[right]
-        weight = Weight("weight", right, shape)
+        weight = Weight("weight", tensors.learned[right], shape)
         return Meaning("dense", {}, (_turned(weight) if len(shape) > 1 else weight,))
     if left in tensors.learned:
-        return Meaning("dense", {}, (Weight("weight", left, tensors.shapes[left]),))
+        return Meaning("dense", {}, (Weight("weight", tensors.learned[left], tensors.shapes[left]),))
     return Meaning("matmul", {})
 
 
@@ -200,21 +230,21 @@ def _table() -> dict[str, Reader]:
         "global_avg_pool": "GlobalAveragePool GlobalMaxPool ReduceMax ReduceMean ReduceMin ReduceSum",
         "layer_norm": "LayerNormalization GroupNormalization InstanceNormalization",
         "concat": "Concat",
-        "move": "Cast DepthToSpace Expand Gather Pad Slice SpaceToDepth Split Tile Transpose",
-        "reshape": "Constant ConstantOfShape Flatten Identity Reshape Squeeze Unsqueeze Shape Size",
+        "move": "Cast DepthToSpace Expand Gather GatherElements GatherND Pad Slice SpaceToDepth Split Tile Transpose",
+        "reshape": "ConstantOfShape Flatten Identity Reshape Squeeze Unsqueeze",
         "dropout": "Dropout",
     }
     activations = {"Relu": "relu", "LeakyRelu": "leaky_relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Elu": "elu"}
     activations |= {"Gelu": "gelu", "HardSigmoid": "hard_sigmoid", "HardSwish": "hard_swish", "Swish": "silu"}
     made = {op: _plain(kind) for kind, ops in groups.items() for op in ops.split()}
     made |= {op: _plain("activation", function=name) for op, name in activations.items()}
-    made |= {"Conv": _conv("conv"), "ConvTranspose": _conv("conv_transpose"), "Gemm": _gemm, "MatMul": _matmul}
+    made |= {"Conv": _conv, "ConvTranspose": _conv_transpose, "Gemm": _gemm, "MatMul": _matmul}
     made |= {"MaxPool": _pool("max_pool"), "AveragePool": _pool("avg_pool")}
     return made | {"BatchNormalization": _batch_norm, "Resize": _resize, "Upsample": _resize}
 
 
 READERS = _table()
-# Arithmetic on shapes and indices is not floating-point work.
+# Operators that, on integers, compute shapes and indices.
 _INTEGER_OPERATORS = """Add And Cast Concat Constant ConstantOfShape Div Equal Expand Gather Greater Less Mod Mul Not
     Range ReduceProd Reshape Shape Size Slice Split Squeeze Sub Unsqueeze Where"""
 INTEGER_ARITHMETIC = frozenset(_INTEGER_OPERATORS.split())

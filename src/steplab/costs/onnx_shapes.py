@@ -11,12 +11,13 @@ import json
 import resource
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from steplab.costs.onnx_folding import ROUNDS, SMALL, fold
 
 MAX_BYTES = 2**31  # protobuf can hold no more
 MAX_NODES = 100_000
-# Shapes for Reshape and the like are this small and must stay; weights are larger and only their shapes matter.
-SMALL = 1024
 
 
 class ModelFileError(Exception):
@@ -28,7 +29,7 @@ def load(path: str) -> Any:
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-    with open(path, "rb") as file:  # noqa: PTH123 - a size limit while reading
+    with Path(path).open("rb") as file:
         data = file.read(MAX_BYTES)
     if len(data) == MAX_BYTES:
         raise ModelFileError("is larger than 2 GiB")
@@ -44,7 +45,7 @@ def load(path: str) -> Any:
 
 
 def strip(model: Any) -> None:
-    """Replace large and external weights by inputs of their shape."""
+    """Replace large and external weights by inputs of their shape; small arrays may say what shape to make."""
     from onnx import TensorProto, helper
 
     graph, kept = model.graph, []
@@ -92,29 +93,46 @@ def _fix(value: Any, batch: int, shape: Sequence[int] | None) -> None:
 
 def answer(job: dict[str, Any]) -> bytes:
     """The model with all shapes and without its weights."""
-    from onnx import checker, shape_inference
-
     model = load(job["path"])
     weights = frozenset(tensor.name for tensor in model.graph.initializer)
     strip(model)
     fix_inputs(model, weights, job["batch"], job["shape"])
-    try:
-        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except (shape_inference.InferenceError, checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ModelFileError(f"has layers that do not fit: {lines[-1][:200] if lines else error}") from error
+    inferred = infer(model)
+    for _ in range(ROUNDS):
+        if not fold(inferred):
+            break
+        inferred = infer(inferred)
     for name in weights:
         entry = inferred.metadata_props.add()
         entry.key, entry.value = "steplab.weight", name
     return bytes(inferred.SerializeToString())
 
 
+def infer(model: Any) -> Any:
+    """The model with the shapes that can be inferred."""
+    from onnx import checker, shape_inference
+
+    try:
+        return shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except MemoryError as error:
+        raise ModelFileError("needs more memory for its shapes than a sound model does") from error
+    except (shape_inference.InferenceError, checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ModelFileError(f"has layers that do not fit: {lines[-1][:200] if lines else error}") from error
+
+
+def limit(size: int) -> None:
+    """Bound the memory of this process: shape inference of a hostile file would take all there is."""
+    resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30 + 4 * size,) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def main() -> int:
     """Read the job, answer it."""
-    resource.setrlimit(resource.RLIMIT_AS, (24 * 2**30, resource.RLIM_INFINITY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    job = json.load(sys.stdin)
     try:
-        sys.stdout.buffer.write(answer(json.load(sys.stdin)))
+        limit(Path(job["path"]).stat().st_size)
+        sys.stdout.buffer.write(answer(job))
     except ModelFileError as problem:
         sys.stderr.write(str(problem))
         return 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ SECONDS = 600
 
 def trace_module(spec: str, batch: int = 1, input_shape: Sequence[int] | None = None) -> Workload:
     """The operations of one forward pass of `module:package.module:function`, seen inside the PyTorch environment."""
+    if not re.fullmatch(r"module:[\w.]+:[\w.]+", spec):
+        raise InputError("is not a network of the user", where=spec, hint="write module:PACKAGE.MODULE:FUNCTION")
     shape = None if input_shape is None else list(input_shape)
     job = {"network": spec, "paths": [str(Path.cwd())], "batch": batch, "shape": shape}
     said = _ask(torch_python(), job, spec)

@@ -55,24 +55,34 @@ def row_value(record: Record, name: str) -> Any:
 
 
 def _phases(record: Record) -> dict[str, Any]:
-    """Medians of the phased mode; each iteration's phases are averaged over the ranks."""
-    by_rank = {
-        name: _measured(record, "phased", name) for name in RAW if name in record.ranks[0].modes["phased"].columns
-    }
-    whole = by_rank["t_iter"]
-    communication = by_rank["t_wait"] + by_rank["t_move"]
-    parts = {name: by_rank[name] for name in ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_u") if name in by_rank}
-    other = whole - communication - sum(parts.values())
-    means = parts | {"t_c": communication, "t_wait": by_rank["t_wait"], "t_move": by_rank["t_move"], "t_other": other}
-    row = {name: float(np.median(values.mean(axis=0))) for name, values in means.items()}
-    phased = float(np.median(whole.max(axis=0)))
-    compute = np.median(by_rank["t_f"] + by_rank["t_b"], axis=1)
+    """The phases of the typical step: averaged over ranks and over the central half of the iterations.
+
+    Medians of parts do not add up to the median of the whole; averages over the same iterations do, exactly.
+    """
+    have = record.ranks[0].modes["phased"].columns
+    by_rank = {name: _measured(record, "phased", name) for name in RAW if name in have}
+    typical = central_half(by_rank["t_iter"].mean(axis=0))
+    row = {name: float(values[:, typical].mean()) for name, values in by_rank.items()}
+    phased = row.pop("t_iter")
+    row["t_other"] = phased - sum(row.values())
+    row["t_c"] = row["t_wait"] + row["t_move"]
     native = float(np.median(slowest(record, "native", "t_iter")))
     return row | {
         "t_iter_phased": phased,
         "observer_cost": phased / native - 1.0 if native else np.nan,
-        "lif": load_imbalance(compute),
+        "lif": load_imbalance(np.median(by_rank["t_f"] + by_rank["t_b"], axis=1)),
     }
+
+
+def central_half(times: Array) -> NDArray[np.bool_]:
+    """Which times lie between the quartiles.
+
+    >>> central_half(np.array([9.0, 1.0, 2.0, 3.0, 4.0])).tolist()
+    [False, False, True, True, True]
+    """
+    low, high = np.quantile(times, [0.25, 0.75])
+    inside: NDArray[np.bool_] = (times >= low) & (times <= high)
+    return inside
 
 
 def load_imbalance(compute: Array) -> float:

@@ -28,7 +28,7 @@ from steplab.store.paths import StudyFolder
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 1  # of the cached tables; another one makes them again
+VERSION = 2  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers")
 FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
 MOST_SEGMENTS = 16
@@ -217,7 +217,7 @@ def _clear(cache: Path) -> None:
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns of one type each: a factor with numbers in one framework and words in another becomes words."""
     made = frame.copy()
-    for name in made.select_dtypes("object").columns:
+    for name in [name for name in made.columns if made[name].dtype == object]:
         kinds = {type(value) for value in made[name].dropna()}
         if kinds and kinds <= {int, float}:
             made[name] = pd.to_numeric(made[name])

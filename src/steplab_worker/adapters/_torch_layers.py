@@ -34,7 +34,7 @@ def build_module(graph: Graph, weights: Mapping[Tuple[str, str], np.ndarray]) ->
 
 def named_arrays(module: "GraphModule") -> Dict[Tuple[str, str], torch.nn.Parameter]:
     """The trainable parameters under the graph's names, (layer, weight); their `.grad` holds the gradients."""
-    keys = [(layer.name, name) for layer in module.graph.layers for name in layer.weights]
+    keys = [(layer.name, name) for layer in module.description.layers for name in layer.weights]
     return {key: module.parameter(*key) for key in keys}
 
 
@@ -43,7 +43,7 @@ class GraphModule(nn.Module):
 
     def __init__(self, graph: Graph):
         super().__init__()
-        self.graph = graph
+        self.description = graph  # TorchScript keeps something else under `graph`
         shapes = graph.shapes()
         for layer in graph.layers:
             self.add_module(layer.name, LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs]))
@@ -175,7 +175,9 @@ class Attention(nn.Module):
 
     def split(self, x: torch.Tensor) -> torch.Tensor:
         """From (batch, channels, positions…) to (batch, heads, positions, channels of a head)."""
-        return x.reshape(x.shape[0], self.heads, x.shape[1] // self.heads, -1).transpose(2, 3)
+        parts = x.reshape(x.shape[0], self.heads, x.shape[1] // self.heads, -1)
+        # The fused operator needs the channels side by side in memory.
+        return parts.transpose(2, 3).contiguous()
 
 
 class Reshape(nn.Module):

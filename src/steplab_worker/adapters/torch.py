@@ -19,7 +19,8 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
-from steplab_worker.adapters._torch_layers import build_module, named_arrays
+from steplab_worker.adapters._torch_factory import make_module
+from steplab_worker.adapters._torch_layers import GraphModule, build_module, named_arrays
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 
@@ -40,12 +41,13 @@ DECLARATION = {
 class Session(base.Session):
     """One trial in PyTorch."""
 
-    def __init__(self, job: TrialJob, graph: Graph, weights: Any, group: GroupJob, device: torch.device):
+    def __init__(self, job: TrialJob, graph: Optional[Graph], weights: Any, group: GroupJob, device: torch.device):
         self.job, self.group, self.device = job, group, device
         torch.manual_seed(job.seed)
-        self.module = build_module(graph, weights).to(device).train(job.kind != "infer")
+        module = make_module(job.network) if graph is None else build_module(graph, weights)
+        self.module = module.to(device).train(job.kind != "infer")
         self.net = self._wrapped()
-        self.criterion = _criterion(graph.loss)
+        self.criterion = _criterion("cross-entropy" if graph is None else graph.loss)
         self.optimizer = _optimizer(job, self.module.parameters())
         self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
         self.value: Optional[torch.Tensor] = None
@@ -203,7 +205,9 @@ class _LayerClock:
 
 
 def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
-    """The layers that hold no further layers, by name."""
+    """The layers to time: the graph's own, or in a user's network those that hold no further ones."""
+    if isinstance(module, GraphModule):
+        return list(module.named_children())
     return [(name, one) for name, one in module.named_modules() if name and not any(True for _ in one.children())]
 
 
@@ -261,7 +265,7 @@ class Adapter(base.Adapter):
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
         return dict(super().versions(), torch=torch.__version__, cuda=torch.version.cuda or "", device=name)
 
-    def session(self, job: TrialJob, graph: Graph, weights: Dict[Any, np.ndarray]) -> Session:
+    def session(self, job: TrialJob, graph: Optional[Graph], weights: Dict[Any, np.ndarray]) -> Session:
         """Build the network and its optimiser."""
         return Session(job, graph, weights, self.group, self.device)
 

@@ -1,0 +1,83 @@
+"""Records: what is written comes back; anything else is one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steplab.core.errors import RecordError
+from steplab.core.record import DataInfo, Mode, Rank, Record, parse_record
+from steplab.core.trial import trial_id
+
+CONFIG = {"framework": "synthetic", "workers": 1}
+
+
+def record(**changes: object) -> Record:
+    mode = Mode(columns={"t_iter": [0.2, 0.1, 0.1]}, warmup=[True, False, False])
+    rank = Rank(rank=0, host="h", pid=1, cpu_s=0.1, peak_bytes=1.0, loss=None, modes={"native": mode})
+    fields = {
+        "study": "s",
+        "trial": trial_id(CONFIG, 0),
+        "replicate": 0,
+        "kind": "step",
+        "status": "ok",
+        "config": CONFIG,
+        "resolved": {"batch_size": 32, "workers": 1, "strategy": "sync", "framework": "synthetic"},
+        "measure": {"iterations": 2},
+        "ranks": [rank],
+        "threads": 1,
+        "data": DataInfo(name="mnist", source="none", samples=0),
+        "started": "2026-01-01T00:00:00+00:00",
+        "seconds": 1.0,
+        "command": "steplab run …",
+    }
+    return Record.model_validate(fields | changes)
+
+
+def test_a_record_survives_writing_and_reading() -> None:
+    assert parse_record(record().model_dump_json().encode(), "r.json") == record()
+
+
+def test_an_id_that_does_not_belong_is_refused() -> None:
+    text = record().model_dump_json().replace(trial_id(CONFIG, 0), "0" * 16)
+    with pytest.raises(RecordError, match="does not belong"):
+        parse_record(text.encode(), "r.json")
+
+
+def test_a_newer_format_is_refused() -> None:
+    document = json.loads(record().model_dump_json()) | {"format": 999}
+    with pytest.raises(RecordError, match=r"r\.json: is not a record: format"):
+        parse_record(json.dumps(document).encode(), "r.json")
+
+
+def test_columns_of_different_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        Mode(columns={"t_iter": [0.1]}, warmup=[])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
+def test_any_bytes_are_a_record_or_one_sentence(content: bytes) -> None:
+    with pytest.raises(RecordError) as caught:
+        parse_record(content, "r.json")
+    assert "\n" not in str(caught.value)
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(json.loads(record().model_dump_json()))), JSON)
+def test_any_value_in_any_field_is_read_or_refused(field: str, value: object) -> None:
+    document = json.loads(record().model_dump_json()) | {field: value}
+    try:
+        parse_record(json.dumps(document).encode(), "r.json")
+    except RecordError as error:
+        assert "r.json" in str(error)

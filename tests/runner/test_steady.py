@@ -1,0 +1,71 @@
+"""Warm-up and stopping: decided on times alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steplab.core.study import Measure
+from steplab.runner.steady import PHASED_WARMUP, WARMUP_BLOCK, WARMUP_CAP, Director, is_precise
+
+
+def directed(director: Director, cost: list[float] | None = None, mode: str = "native") -> tuple[list[int], int]:
+    """Play a trial of one rank: the blocks asked for (warm-up negative) and the measured iterations."""
+    asked, done, block = [], 0, [[]]
+    while True:
+        iterations, warmup = director.next(mode, block)
+        if not iterations:
+            return asked, sum(n for n in asked if n > 0)
+        asked.append(-iterations if warmup else iterations)
+        times = [(cost[done + i] if cost and done + i < len(cost) else 1.0) for i in range(iterations)]
+        done += iterations
+        block = [times]
+
+
+def test_a_steady_trial_warms_up_for_two_blocks() -> None:
+    asked, measured = directed(Director(Measure(iterations=30), 1))
+    assert asked == [-WARMUP_BLOCK, -WARMUP_BLOCK, 30]
+    assert measured == 30
+
+
+def test_a_falling_trial_warms_up_longer() -> None:
+    asked, _ = directed(Director(Measure(iterations=30), 1), [10 * 0.8**i for i in range(15)])
+    assert sum(n < 0 for n in asked) > 2
+
+
+def test_warm_up_has_a_cap() -> None:
+    asked, _ = directed(Director(Measure(iterations=3), 1), [0.7**i for i in range(1000)])
+    assert -sum(n for n in asked if n < 0) == WARMUP_CAP
+
+
+def test_a_number_of_warm_up_iterations_is_obeyed() -> None:
+    assert directed(Director(Measure(iterations=3, warmup=7), 1))[0] == [-7, 3]
+    assert directed(Director(Measure(iterations=3, warmup=0), 1))[0] == [3]
+
+
+def test_blocks_are_whole_accumulations() -> None:
+    asked, _ = directed(Director(Measure(iterations=10, warmup=3), 4))
+    assert asked == [-4, 12]
+
+
+def test_the_phased_mode_needs_little_warm_up() -> None:
+    assert directed(Director(Measure(iterations=10), 1), mode="phased")[0] == [-PHASED_WARMUP, 10]
+
+
+def test_iterations_go_on_until_the_median_is_precise() -> None:
+    rng = np.random.default_rng(0)
+    noisy = list(rng.lognormal(0, 0.5, 5000))
+    _, rough = directed(Director(Measure(iterations=20, warmup=0, precision=0.2), 1), noisy)
+    _, fine = directed(Director(Measure(iterations=20, warmup=0, precision=0.05), 1), noisy)
+    assert 20 <= rough < fine <= 1000
+
+
+def test_precision_has_a_cap() -> None:
+    rng = np.random.default_rng(0)
+    measure = Measure(iterations=20, warmup=0, precision=0.001, max_iterations=100)
+    assert directed(Director(measure, 1), list(rng.lognormal(0, 1, 5000)))[1] == 100
+
+
+def test_precision_is_a_share_of_the_median() -> None:
+    times = np.linspace(0.9, 1.1, 101)
+    assert is_precise(times, 0.05)
+    assert not is_precise(times, 0.01)
