@@ -70,7 +70,7 @@ def trial_job(
     batch_size: int = 4,
     accumulate: int = 1,
     optimizer: str = "sgd",
-    learning_rate: float = 0.01,
+    learning_rate: float = 0.002,
 ) -> TrialJob:
     """The job of a proof, at a network's usual input unless a shape is given."""
     known = None if network.startswith("every-kind") else networks.module(network)

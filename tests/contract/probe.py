@@ -84,16 +84,16 @@ def one_step(session, batch):
 
 
 def curve(job, session):
-    """The first step in parts, nine more whole: losses, gradients of the first, number of parameters."""
-    given = batches(job, 10, job.batch_size)
-    first, gradients = one_step(session, next(given))
+    """Ten steps on one batch, the first in parts: losses, gradients of the first, number of parameters."""
+    batch = next(batches(job, 1, job.batch_size))
+    first, gradients = one_step(session, batch)
     session.wait()
     session.exchange()
     session.update()
     session.synchronize()
     session.enter("native")
     losses = [first]
-    for batch in given:
+    for _ in range(9):
         session.step(batch, True)
         session.synchronize()
         losses.append(session.loss())

@@ -11,6 +11,9 @@ import pytest
 from steplab.core import catalogue
 from steplab.core.feasible import unsupported
 from steplab_worker import networks
+from steplab_worker.weights import initial_weights
+
+SEED = 1  # of the weights, as in conftest.py
 
 REAL = [name for name in catalogue.framework_names() if catalogue.framework(name).needs_environment]
 TRAINING = [name for name in REAL if "step" in catalogue.framework(name).kinds]
@@ -22,7 +25,9 @@ SMALL = {
     "cnn9": {"shape": (3, 16, 16)},
     "efficientnet_b0": {"shape": (3, 32, 32)},
     "resnet18": {"shape": (3, 16, 16)},
-    "resnet50": {"shape": (3, 16, 16)},
+    # Over fifty layers float32 rounding flips the sign of some inputs of ReLU: PyTorch's own gradients then differ by
+    # 2e-2 between float32 and float64; with tanh by 8e-5. ResNet-18 is compared with ReLU (6e-6).
+    "resnet50": {"shape": (3, 16, 16), "network_options": {"activation": "tanh"}},
     "resattnet3d18": {"shape": (1, 32, 32, 32), "network_options": {"filters": 8}, "batch_size": 2},
 }
 EVERY_KIND = ["every-kind-1d", "every-kind-2d", "every-kind-3d"]
@@ -62,6 +67,7 @@ def test_network_learns_as_in_pytorch(ranks, framework, network):
     assert found["losses"][0] == pytest.approx(reference["losses"][0], rel=1e-4)
     assert {name: error for name, error in found["differences"].items() if not error < 1e-3} == {}
     assert found["losses"] == pytest.approx(reference["losses"], rel=1e-2)
+    assert found["losses"][-1] < found["losses"][0]
 
 
 @pytest.mark.parametrize(("framework", "network"), inferences())
@@ -74,16 +80,15 @@ def test_inference_gives_what_pytorch_gives(ranks, framework, network):
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 @pytest.mark.parametrize("framework", [name for name in TRAINING if name != "torch"])
 def test_optimiser_has_the_update_rule_of_pytorch(ranks, framework, optimizer):
-    said = {"network": "mlp", "network_options": {"units": 16}, "optimizer": optimizer}
-    expected = trained(ranks, "torch", **said)
-    assert_same(trained(ranks, framework, **said)[0], expected[0])
+    said = {"network": "mlp", "optimizer": optimizer, "learning_rate": 0.001}
+    assert_same("mlp", trained(ranks, framework, **said)[0], trained(ranks, "torch", **said)[0])
 
 
 @pytest.mark.parametrize(("framework", "options"), WAYS, ids=lambda one: one if isinstance(one, str) else way(one))
 def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options):
     one = trained(ranks, framework, network="lenet5", batch_size=8)[0]
     two = trained(ranks, framework, network="lenet5", workers=2, options=options)
-    assert_same(two[0], one)
+    assert_same("lenet5", two[0], one)
     for other in two[1:]:
         assert all(np.array_equal(other[name], two[0][name]) for name in one)
 
@@ -94,7 +99,7 @@ def test_accumulation_exchanges_once_in_four_batches_and_trains_as_one_big_batch
     exchanges: list[list[int]] = []
     said = {"network": "lenet5", "workers": 2, "accumulate": 4, "exchanges": exchanges}
     for weights in trained(ranks, framework, updates=2, **said):
-        assert_same(weights, big)
+        assert_same("lenet5", weights, big)
     assert exchanges == [[0, 0, 0, 1, 1, 1, 1, 2]] * 2
 
 
@@ -108,8 +113,12 @@ def trained(ranks, framework, updates=5, exchanges=None, learning_rate=0.05, **s
     return [dict(np.load(pattern % rank)) for rank in range(len(found))]
 
 
-def assert_same(weights, expected):
-    """Equal but for the order in which float32 numbers were added up, and not still at the start."""
-    assert sorted(weights) == sorted(expected)
-    for name, array in expected.items():
-        assert np.linalg.norm(weights[name] - array) <= 1e-5 * np.linalg.norm(array) + 1e-7, name
+def assert_same(network, weights, expected):
+    """As far from the start, but for the rounding of float32."""
+    start = initial_weights(networks.build(network), SEED)
+    assert sorted(weights) == sorted(expected) == sorted("/".join(key) for key in start)
+    for key, begun in start.items():
+        found, wanted = weights["/".join(key)], expected["/".join(key)]
+        moved = np.linalg.norm(wanted - begun)
+        assert moved > 0, key
+        assert np.linalg.norm(found - wanted) < 1e-3 * moved + 1e-7 * np.linalg.norm(begun), key
