@@ -73,24 +73,26 @@ def batches(job, number, rows):
         yield samples, rng.integers(0, graph.output_shape[0], rows)
 
 
-def one_step(session, batch):
-    """A phased iteration up to the update: its loss and gradients."""
-    session.enter("phased")
-    session.load(batch)
-    session.forward()
-    session.backward()
-    session.synchronize()
-    return session.loss(), session.gradients()
+def phased_step(session):
+    """An iteration in parts, with the arguments of a whole one."""
+
+    def step(batch, last):
+        session.load(batch)
+        for part in [session.forward, session.backward] + last * [session.wait, session.exchange, session.update]:
+            part()
+            session.synchronize()
+
+    return step
 
 
 def curve(job, session):
     """Ten steps on one batch, the first in parts: losses, gradients of the first, number of parameters."""
     batch = next(batches(job, 1, job.batch_size))
-    first, gradients = one_step(session, batch)
-    session.wait()
-    session.exchange()
-    session.update()
-    session.synchronize()
+    session.enter("phased")
+    phased_step(session)(batch, False)
+    first, gradients = session.loss(), session.gradients()
+    for part in (session.wait, session.exchange, session.update, session.synchronize):
+        part()
     session.enter("native")
     losses = [first]
     for _ in range(9):
@@ -133,13 +135,14 @@ def training(job, session):
     group, processes, k = GROUPS[-1], job.config["processes"], job.accumulate
     rows = job.batch_size * group.workers * k  # of one update, of all ranks
     share = rows // (processes * k)
-    session.enter("native")
+    session.enter(job.config["mode"])
+    step = session.step if job.config["mode"] == "native" else phased_step(session)
     count = session.count_exchanges() if job.config["count"] else lambda: 0
     exchanges = []
     for samples, labels in batches(job, job.config["updates"], rows):
         for i in range(k):
             mine = slice((i * processes + group.rank) * share, (i * processes + group.rank + 1) * share)
-            session.step((samples[mine], labels[mine]), i == k - 1)
+            step((samples[mine], labels[mine]), i == k - 1)
             session.synchronize()
             exchanges.append(count())
     weights = {f"{layer}/{name}": one for (layer, name), one in session.parameters().items()}

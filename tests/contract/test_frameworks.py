@@ -27,7 +27,7 @@ SMALL = {
     "resnet18": {"shape": (3, 16, 16)},
     # Over fifty layers float32 rounding flips the sign of some inputs of ReLU: PyTorch's own gradients then differ by
     # 2e-2 between float32 and float64; with tanh by 8e-5. ResNet-18 is compared with ReLU (6e-6).
-    "resnet50": {"shape": (3, 16, 16), "network_options": {"activation": "tanh"}},
+    "resnet50": {"shape": (3, 16, 16), "network_options": {"activation": "tanh"}, "learning_rate": 0.0002},
     "resattnet3d18": {"shape": (1, 32, 32, 32), "network_options": {"filters": 8}, "batch_size": 2},
 }
 EVERY_KIND = ["every-kind-1d", "every-kind-2d", "every-kind-3d"]
@@ -38,10 +38,12 @@ WAYS = [(name, {}) for name in TRAINING] + [
     ("tensorflow", {"distribution": "mirrored"}),
     ("tensorflow", {"loop": "fit", "distribution": "mirrored"}),
 ]
+# The phases of Keras' fit are those of the custom loop.
+PHASED = [(name, options) for name, options in WAYS if name in ACCUMULATING and "loop" not in options]
 
 
-def way(options: dict[str, str]) -> str:
-    return "-".join(options.values()) or "default"
+def str_or_way(one: str | dict[str, str]) -> str:
+    return one if isinstance(one, str) else "-".join(one.values()) or "default"
 
 
 def supports(framework: str, network: str, kind: str, **config: str) -> bool:
@@ -84,13 +86,21 @@ def test_optimiser_has_the_update_rule_of_pytorch(ranks, framework, optimizer):
     assert_same("mlp", trained(ranks, framework, **said)[0], trained(ranks, "torch", **said)[0])
 
 
-@pytest.mark.parametrize(("framework", "options"), WAYS, ids=lambda one: one if isinstance(one, str) else way(one))
+@pytest.mark.parametrize(("framework", "options"), WAYS, ids=str_or_way)
 def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options):
     one = trained(ranks, framework, network="lenet5", batch_size=8)[0]
     two = trained(ranks, framework, network="lenet5", workers=2, options=options)
     assert_same("lenet5", two[0], one)
     for other in two[1:]:
         assert all(np.array_equal(other[name], two[0][name]) for name in one)
+
+
+@pytest.mark.parametrize(("framework", "options"), PHASED, ids=str_or_way)
+def test_phases_add_up_to_the_step(ranks, framework, options):
+    big = trained(ranks, framework, updates=2, network="lenet5", batch_size=16)[0]
+    said = {"network": "lenet5", "workers": 2, "accumulate": 2, "options": options}
+    for weights in trained(ranks, framework, updates=2, mode="phased", **said):
+        assert_same("lenet5", weights, big)
 
 
 @pytest.mark.parametrize("framework", ACCUMULATING)
@@ -103,10 +113,11 @@ def test_accumulation_exchanges_once_in_four_batches_and_trains_as_one_big_batch
     assert exchanges == [[0, 0, 0, 1, 1, 1, 1, 2]] * 2
 
 
-def trained(ranks, framework, updates=5, exchanges=None, learning_rate=0.05, **said):
+def trained(ranks, framework, updates=5, exchanges=None, learning_rate=0.05, mode="native", **said):
     """The weights of each rank after some updates; in which batches there were exchanges goes into `exchanges`."""
     pattern = str(ranks.folder / "weights-%d.npz")
-    proof = {"proof": "training", "updates": updates, "weights": pattern, "count": exchanges is not None}
+    proof = {"proof": "training", "mode": mode, "updates": updates, "weights": pattern}
+    proof["count"] = exchanges is not None
     found = ranks.run(framework, proof, learning_rate=learning_rate, **said)
     if exchanges is not None:
         exchanges.extend(one["exchanges"] for one in found)

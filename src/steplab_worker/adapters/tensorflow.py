@@ -242,7 +242,9 @@ class _Programs:
         return value
 
     def _average(self, gradients: Any) -> Any:
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, list(gradients))
+        # A gradient that is an argument of the function has no device yet; all_reduce asks where it is.
+        placed = [tf.identity(gradient) for gradient in gradients]
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, placed)
 
     def _update(self, gradients: Any) -> None:
         self.optimizer.apply_gradients(zip(gradients, self.variables), skip_gradients_aggregation=True)
