@@ -24,7 +24,6 @@ Weights = Mapping[Key, np.ndarray]
 Tensors = Dict[str, np.ndarray]
 CONTRACTIONS = ("conv", "dense")
 POOLS = {"max_pool": "array_max", "avg_pool": "array_average"}
-MEANS = ("adaptive_avg_pool", "global_avg_pool")
 ELEMENTWISE = ("batch_norm", "activation", "add", "multiply", "scale")
 IDENTITIES = ("dropout", "drop_path")
 # Bytes of the largest operand of a plan; a bigger batch goes through the network in parts.

@@ -28,7 +28,7 @@ from pyvelox.runner import LocalRunner
 COLUMNS_COMPILE, COLUMNS_WEIGHT, COLUMNS_PRODUCT = 40_000.0, 2_300.0, 1.5
 ARRAYS_PRODUCT = 4.5
 # Products that the arrays formulation holds at once; more fall out of the cache and take three times as long.
-BLOCK = 1 << 19
+BLOCK = 1 << 18
 
 
 def cheaper(products: int, channels: int, positions: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping
 
 import numpy as np
+import pyarrow
 import pyvelox
 
 from steplab_worker import adapter as base
@@ -83,7 +84,8 @@ class Session(base.Session):
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights, which inference does not change."""
-        return {(layer.name, name): self.weights[layer.name, name] for layer in self.graph.layers for name in layer.weights}
+        keys = [(layer.name, name) for layer in self.graph.layers for name in layer.weights]
+        return {key: self.weights[key] for key in keys}
 
     def loss(self) -> float:
         """The mean of the last outputs."""
@@ -95,8 +97,6 @@ class Adapter(base.Adapter):
 
     def versions(self) -> Dict[str, str]:
         """Velox, the Arrow it shares memory through, and the device."""
-        import pyarrow
-
         return dict(super().versions(), velox=pyvelox.__version__, pyarrow=pyarrow.__version__, device="cpu")
 
     def session(self, job: TrialJob, graph: Graph, weights: Mapping[Key, np.ndarray]) -> Session:
