@@ -10,7 +10,7 @@ A tensor is kept as (channels, batch, positions…), because that is the order i
 from __future__ import annotations
 
 import math
-from typing import Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -135,37 +135,48 @@ class _Computed:
     def __init__(
         self, chain: Sequence[Layer], held: Mapping[str, str], weights: Weights, tensors: Tensors, formulation: str
     ):
-        first, self.result = chain[0], tensors[chain[-1].name]
+        first, result = chain[0], tensors[chain[-1].name]
         source = tensors[held[first.inputs[0]]]
-        after = chain[1:] if first.kind not in ELEMENTWISE else chain
-        self.gather, (blocks, core) = _core(first, source, weights, formulation)
-        self.copies: List[Tuple[np.ndarray, np.ndarray]] = []
-        finish = _Finish(weights, self.result.shape, self.copies)
+        core = _core(first, source, weights, formulation)
+        finish = _Finish(weights, result.shape, core.groups)
         if "bias" in first.weights and first.kind in CONTRACTIONS:
             finish.constant("{y} + {e}", weights[first.name, "bias"])
         computed = held[first.inputs[0]] if first.kind in ELEMENTWISE else first.name
-        for layer in after:
+        for layer in chain if first.kind in ELEMENTWISE else chain[1:]:
             others = [held[name] for name in layer.inputs]
             others.remove(computed)
             finish.layer(layer, [tensors[name] for name in others])
             computed = layer.name
-        self.plan = plans.Plan(blocks, core, finish.text, finish.constants, finish.operands)
+        self.gather, self.copies = core.gather, finish.copies
+        self.plan = plans.Plan(core.blocks, core.text, finish.text, finish.constants, finish.operands)
+        self.result = _in_row_order(result, core.groups)
+        # Rows that do not come by channel are brought into the tensor's order by a copy.
+        self.rows = np.zeros(self.result.shape, np.float32) if core.groups else self.result
 
     def __call__(self) -> None:
         self.gather()
         for target, source in self.copies:
             np.copyto(target, source)
-        self.plan.run(self.result)
+        self.plan.run(self.rows)
+        if self.rows is not self.result:
+            np.copyto(self.result, self.rows)
+
+
+def _in_row_order(tensor: np.ndarray, groups: int) -> np.ndarray:
+    """A view of a tensor in the order of a plan's rows: by channel, or by group, position and channel."""
+    flat = tensor.reshape(len(tensor), -1)
+    return flat.reshape(groups, len(tensor) // groups, -1).transpose(0, 2, 1) if groups else flat
 
 
 class _Finish:
     """What follows a core in its plan: an expression of y, constants per channel, and other tensors."""
 
-    def __init__(self, weights: Weights, shape: Shape, copies: List[Tuple[np.ndarray, np.ndarray]]):
-        self.weights, self.shape, self.copies = weights, shape, copies
+    def __init__(self, weights: Weights, shape: Shape, groups: int):
+        self.weights, self.shape, self.groups = weights, shape, groups
         self.text = "y"
         self.constants: List[np.ndarray] = []
         self.operands: List[np.ndarray] = []
+        self.copies: List[Tuple[np.ndarray, np.ndarray]] = []  # (target, source) before every run
 
     def constant(self, text: str, values: np.ndarray) -> None:
         """Apply a constant of each channel."""
@@ -176,10 +187,16 @@ class _Finish:
         """Apply another tensor, which may be one number per channel and sample."""
         self.text = "(%s %s r%d)" % (self.text, sign, len(self.operands))
         if tensor.shape != self.shape:
-            spread = np.zeros(self.shape, np.float32)
-            self.copies.append((spread, tensor.reshape(tensor.shape + (1,) * (len(self.shape) - tensor.ndim))))
-            tensor = spread
-        self.operands.append(tensor.reshape(len(tensor), -1))
+            source = tensor.reshape(tensor.shape + (1,) * (len(self.shape) - tensor.ndim))
+            tensor = self._copied(np.zeros(self.shape, np.float32), source)
+        if self.groups:
+            source = _in_row_order(tensor, self.groups)
+            tensor = self._copied(np.zeros(source.shape, np.float32), source)
+        self.operands.append(tensor)
+
+    def _copied(self, target: np.ndarray, source: np.ndarray) -> np.ndarray:
+        self.copies.append((target, source))
+        return target
 
     def layer(self, layer: Layer, others: Sequence[np.ndarray]) -> None:
         """Apply an element-wise layer."""
@@ -205,13 +222,19 @@ def _normalisation(layer: Layer, weights: Weights) -> Tuple[np.ndarray, np.ndarr
     return scale, bias - mean * scale
 
 
-Core = Tuple[Callable[[], None], Tuple[List[plans.Block], str]]
+class Core:
+    """A chain's first layer: how it gets its operands, and its part of the plan.
+
+    `groups` is 0 if the plan's rows come by channel and position; otherwise they come by group, position, channel.
+    """
+
+    def __init__(self, gather: Callable[[], Any], part: Tuple[List[plans.Block], str], groups: int = 0):
+        self.gather, (self.blocks, self.text), self.groups = gather, part, groups
 
 
 def _core(layer: Layer, source: np.ndarray, weights: Weights, formulation: str) -> Core:
-    """How a chain's first layer gets its operands, and its part of the plan."""
     if layer.kind in ELEMENTWISE:
-        return lambda: None, plans.unchanged(source.reshape(len(source), -1))
+        return Core(lambda: None, plans.unchanged(source.reshape(len(source), -1)))
     if layer.kind in CONTRACTIONS:
         return _contraction(layer, source, weights[layer.name, "weight"], formulation)
     return _pooling(layer, source)
@@ -221,18 +244,19 @@ def _contraction(layer: Layer, source: np.ndarray, weight: np.ndarray, formulati
     """A convolution or a dense layer: its windows, as (groups, channels, window…, batch, positions…), by weights."""
     if layer.kind == "dense" and source.ndim > 2:
         raise Unsupported("Velox: a dense layer over the last of several dimensions is not built here")
-    view = _windows(layer, source) if layer.kind == "conv" else lambda: source[None, :, :]
+    view = _windows(layer, source) if layer.kind == "conv" else lambda: source[None]
     shape, window = view().shape, view().ndim - (source.ndim - 1)
     matrix = weight.reshape(len(weight), -1).astype(np.float32)
-    positions = size(shape[window:])
+    groups, positions = shape[0], size(shape[window:])
     if formulation == "auto":
         formulation = plans.cheaper(matrix.shape[1], len(weight), positions)
     if formulation == "columns":
         x = np.zeros(shape, np.float32)
-        return lambda: np.copyto(x, view()), plans.in_columns(x.reshape(shape[0], -1, positions), matrix)
+        return Core(lambda: np.copyto(x, view()), plans.in_columns(x.reshape(groups, -1, positions), matrix))
     order = (0, *range(window, len(shape)), *range(1, window))
     x = np.zeros([shape[axis] for axis in order], np.float32)
-    return lambda: np.copyto(x, view().transpose(order)), plans.in_arrays(x.reshape(shape[0], positions, -1), matrix)
+    part = plans.in_arrays(x.reshape(groups, positions, -1), matrix)
+    return Core(lambda: np.copyto(x, view().transpose(order)), part, groups)
 
 
 def _windows(layer: Layer, source: np.ndarray) -> Callable[[], np.ndarray]:
@@ -257,7 +281,7 @@ def _pooling(layer: Layer, source: np.ndarray) -> Core:
     flat = source.reshape(*source.shape[:2], -1)
     x = np.zeros((*source.shape[:2], len(indices)), np.float32)
     made = plans.in_bins(x, sizes, len(source), POOLS.get(layer.kind, "array_average"))
-    return lambda: np.take(flat, indices, axis=2, out=x, mode="clip"), made
+    return Core(lambda: np.take(flat, indices, axis=2, out=x, mode="clip"), made)
 
 
 def _bins(layer: Layer, extents: Shape) -> List[np.ndarray]:

@@ -1,8 +1,7 @@
 """Velox plans over bound buffers: how a layer's arithmetic is put to a relational engine.
 
 A plan is prepared once. Its input columns are Arrow views of NumPy buffers, which Velox takes without copying, so
-writing a new batch into the buffers and running the plan again computes the new batch. Rows are (output channel,
-position of the batch), channel by channel, so results come out as one block per channel.
+writing a new batch into the buffers and running the plan again computes the new batch.
 
 The two formulations of a contraction (convolution or dense layer) with K products per output; figures of both and of
 those that lost are in docs/frameworks.md:
@@ -10,13 +9,13 @@ those that lost are in docs/frameworks.md:
 columns   a column per product, a batch of rows per output channel: x0 * w[1] + x1 * w[2] + …, as a balanced tree,
           with the channel's weights as one constant array. Weights are data, not literals: the expression has K terms,
           not K times the channels, because Velox compiles it again for every run.
-arrays    a row per (channel, position) with both operands as arrays, shared through dictionaries:
-          array_sum(zip_with(x, w, (a, b) -> a * b)).
+arrays    a row per (position, channel) with both operands as arrays: array_sum(zip_with(x, w, (a, b) -> a * b)).
+          The weights lie flat, the position's window is repeated through a dictionary; the other way round is slower.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 import pyarrow as pa
@@ -70,32 +69,23 @@ def chosen(values: pa.Array, indices: np.ndarray) -> pa.Array:
 
 
 class Block:
-    """A batch of rows: some output channels at some positions; only a single channel may have part of the positions."""
+    """A batch of rows: consecutive outputs of a plan, each of a channel."""
 
-    def __init__(self, channels: range, positions: range, columns: Sequence[Tuple[str, pa.Array]]):
-        self.channels, self.positions = channels, positions
-        self.columns = list(columns)
-
-    @property
-    def rows(self) -> int:
-        """How many rows the batch has."""
-        return len(self.channels) * len(self.positions)
+    def __init__(self, start: int, channels: np.ndarray, columns: Sequence[Tuple[str, pa.Array]]):
+        self.start, self.channels, self.columns = start, channels, columns
 
     def record_batch(self, constants: Sequence[np.ndarray], operands: Sequence[np.ndarray]) -> pa.RecordBatch:
-        """The columns, those of per-channel constants (e0, e1, …) and of (channels, positions) operands (r0, …)."""
-        made = list(self.columns)
+        """The columns, those of constants per channel (e0, e1, …) and of operands in the order of the rows (r0, …)."""
+        made, stop = list(self.columns), self.start + len(self.channels)
         for number, values in enumerate(constants):
-            made.append(("e%d" % number, self._spread(values)))
+            made.append(("e%d" % number, self._of_rows(values)))
         for number, values in enumerate(operands):
-            part = values[self.channels.start : self.channels.stop, self.positions.start : self.positions.stop]
-            made.append(("r%d" % number, column(part)))
+            made.append(("r%d" % number, column(values.reshape(-1)[self.start : stop])))
         return pa.RecordBatch.from_arrays([one for _, one in made], names=[name for name, _ in made])
 
-    def _spread(self, values: np.ndarray) -> pa.Array:
-        own = np.ascontiguousarray(values[self.channels.start : self.channels.stop], dtype=np.float32)
-        if len(own) == 1:
-            return constant(column(own), self.rows)
-        return column(np.repeat(own, len(self.positions)))
+    def _of_rows(self, values: np.ndarray) -> pa.Array:
+        own = values.astype(np.float32)[self.channels]
+        return constant(column(own[:1].copy()), len(own)) if (self.channels == self.channels[0]).all() else column(own)
 
 
 class Plan:
@@ -103,7 +93,7 @@ class Plan:
 
     def __init__(
         self,
-        blocks: Iterator[Block],
+        blocks: Sequence[Block],
         core: str,
         finish: str,
         constants: Sequence[np.ndarray] = (),
@@ -133,59 +123,53 @@ class Plan:
 
 
 def in_columns(x: np.ndarray, weights: np.ndarray) -> Tuple[List[Block], str]:
-    """A contraction as columns: x is (groups, K, positions), weights (channels, K)."""
+    """A contraction as columns: x is (groups, K, positions), weights (channels, K); rows by channel, then position."""
     groups, products, positions = x.shape
     shared = [[("x%d" % k, column(row)) for k, row in enumerate(group)] for group in x]
     blocks = []
     for o in range(len(weights)):
         own = constant(lists(np.ascontiguousarray(weights[o : o + 1])), positions)
         group = shared[o * groups // len(weights)]
-        blocks.append(Block(range(o, o + 1), range(positions), [("w", own), *group]))
+        blocks.append(Block(o * positions, np.full(positions, o), [("w", own), *group]))
     return blocks, balanced(["(x%d * w[%d])" % (k, k + 1) for k in range(products)])
 
 
 def in_arrays(x: np.ndarray, weights: np.ndarray) -> Tuple[List[Block], str]:
-    """A contraction as arrays: x is (groups, positions, K), weights (channels, K)."""
-    groups, positions, products = x.shape
-    per_group = len(weights) // groups
-    blocks = []
-    for group in range(groups):
-        values, first = lists(x[group]), group * per_group
-        own = lists(np.ascontiguousarray(weights[first : first + per_group]))
-        for channels, rows in _tiles(per_group, positions, products):
-            pairs = [
-                ("x", chosen(values, np.tile(np.arange(rows.start, rows.stop), len(channels)))),
-                ("w", chosen(own, np.repeat(np.arange(channels.start, channels.stop), len(rows)))),
-            ]
-            blocks.append(Block(range(first + channels.start, first + channels.stop), rows, pairs))
+    """A contraction as arrays: x is (groups, positions, K), weights (channels, K); rows by group, position, channel."""
+    blocks, start = [], 0
+    for group, own in enumerate(np.split(weights, len(x))):
+        values, first = lists(x[group]), group * len(own)
+        repeated: Dict[Tuple[int, int], pa.Array] = {}  # one copy of the weights serves all blocks of the same shape
+        for positions, channels in _tiles(x.shape[1], *own.shape):
+            key = len(positions), int(channels[0])
+            if key not in repeated:
+                repeated[key] = lists(np.tile(own[channels], (len(positions), 1)))
+            pairs = [("x", chosen(values, np.repeat(positions, len(channels)))), ("w", repeated[key])]
+            blocks.append(Block(start, np.tile(first + channels, len(positions)), pairs))
+            start += len(positions) * len(channels)
     return blocks, "CAST(array_sum(zip_with(x, w, (a, b) -> a * b)) AS REAL)"
 
 
-def _tiles(channels: int, positions: int, products: int) -> Iterator[Tuple[range, range]]:
-    """Channels by positions, cut so that a tile's products stay in the cache."""
-    rows = max(1, BLOCK // products)
-    if rows < positions:
-        for o in range(channels):
-            for p in range(0, positions, rows):
-                yield range(o, o + 1), range(p, min(p + rows, positions))
-        return
-    step = rows // positions
-    for o in range(0, channels, step):
-        yield range(o, min(o + step, channels)), range(positions)
+def _tiles(positions: int, channels: int, products: int) -> Iterator[Tuple[np.ndarray, np.ndarray]]:
+    """Positions by channels, cut in their order so that a tile's products stay in the cache."""
+    wide = max(1, min(channels, BLOCK // products))
+    high = max(1, BLOCK // (products * channels))
+    for p in range(0, positions, high):
+        for o in range(0, channels, wide):
+            yield np.arange(p, min(p + high, positions)), np.arange(o, min(o + wide, channels))
 
 
 def in_bins(x: np.ndarray, sizes: np.ndarray, channels: int, function: str) -> Tuple[List[Block], str]:
     """Pooling: x holds, for every row of (channel, batch, output), the elements of its bin; sizes are of one sample."""
     rows = x.size // int(sizes.sum()) * len(sizes)
     offsets = np.concatenate([[0], np.cumsum(np.tile(sizes, rows // len(sizes)))])
-    block = Block(range(channels), range(rows // channels), [("x", lists_of(x, offsets))])
+    block = Block(0, np.repeat(np.arange(channels), rows // channels), [("x", lists_of(x, offsets))])
     return [block], "CAST(%s(x) AS REAL)" % function
 
 
 def unchanged(x: np.ndarray) -> Tuple[List[Block], str]:
     """The values themselves, (channels, positions), for element-wise layers that follow nothing."""
-    channels, positions = x.shape
-    return [Block(range(channels), range(positions), [("x", column(x))])], "x"
+    return [Block(0, np.repeat(np.arange(len(x)), x.shape[1]), [("x", column(x))])], "x"
 
 
 def balanced(terms: Sequence[str]) -> str:
