@@ -84,8 +84,12 @@ class Session:
         """The weights now, in the graph's layout."""
         raise NotImplementedError
 
-    def infer(self, batch: Any) -> None:
-        """Run the network forward, for inference."""
+    def infer(self) -> None:
+        """Run the network forward on the loaded batch, for inference (t_f)."""
+        raise NotImplementedError
+
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave, (batch, *output shape)."""
         raise NotImplementedError
 
     def loss(self) -> float:

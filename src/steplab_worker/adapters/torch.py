@@ -135,11 +135,14 @@ class Session(base.Session):
         """The weights as arrays."""
         return {key: one.detach().cpu().numpy().copy() for key, one in named_arrays(self.module).items()}
 
-    def infer(self, batch: Any) -> None:
+    def infer(self) -> None:
         """Forward without gradients."""
-        self.load(batch)
         with torch.inference_mode():
             self.value = self.net(self.batch[0])
+
+    def outputs(self) -> np.ndarray:
+        """The last inference's outputs as an array."""
+        return self.value.cpu().numpy().copy()
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
