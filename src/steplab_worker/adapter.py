@@ -15,6 +15,7 @@ from typing import Any, Dict, Optional
 import numpy as np
 
 from steplab_worker import data
+from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader
@@ -117,7 +118,14 @@ class FileSource(Source):
     def __init__(self, job: TrialJob, rank: int, workers: int):
         dataset = data.open_split(job.data_folder, job.dataset)
         self.loader = Loader(
-            dataset, job.batch_size, rank, workers, job.seed, background=job.loader_workers, prefetch=job.prefetch
+            dataset,
+            job.batch_size,
+            rank,
+            workers,
+            job.seed,
+            background=job.loader_workers,
+            prefetch=job.prefetch,
+            augment=AUGMENTATIONS[job.augment],
         )
 
     def next(self) -> Any:
