@@ -4,9 +4,12 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 # The frameworks that the tests exercise for real; each gets its own environment under STEPLAB_HOME.
-FRAMEWORKS := torch
+FRAMEWORKS := torch tensorflow jax mxnet chainer velox
+# What they need from Debian: ChainerMN runs under Open MPI.
+DEBIAN := openmpi-bin libopenmpi-dev
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup envs demo test check bench clean
+.PHONY: help setup debian envs demo test check bench clean
 help:          ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -17,7 +20,11 @@ $(BIN)/steplab: pyproject.toml
 
 setup: $(BIN)/steplab   ## .venv with the command steplab in it
 
-envs: setup    ## the framework environments
+debian:        ## the Debian packages that frameworks need, if any is missing
+	@dpkg-query --show --showformat='$${Status}\n' $(DEBIAN) 2>/dev/null | grep -c '^install ok installed' | grep -qx $(words $(DEBIAN)) \
+	|| ($(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq $(DEBIAN) >/dev/null)
+
+envs: setup debian  ## the framework environments
 	$(BIN)/steplab env create $(FRAMEWORKS)
 
 demo: setup    ## measure, analyse and report a small real PyTorch study
