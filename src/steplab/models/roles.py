@@ -1,0 +1,108 @@
+"""Which column plays which part in a performance model: intrinsic, categorical or extrinsic.
+
+Intrinsic factors describe the network and the training, extrinsic ones the scale at which it runs (batch
+size, workers), as in the generic performance model (facts, 5.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from steplab.core.errors import ModelError, nearest
+
+# The scale of a run under the names that tables in this field use; everything else numeric is intrinsic.
+EXTRINSIC_NAMES = frozenset({
+    "workers", "batch_size", "global_batch_size", "local_batch_size", "nodes", "gpus", "ranks", "replicas",
+    "num_replicas", "num_nodes", "num_gpus", "num_workers", "processes", "threads",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of each part, in order."""
+
+    intrinsic: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    extrinsic: tuple[str, ...] = ()
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """Intrinsic, then extrinsic columns."""
+        return self.intrinsic + self.extrinsic
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that the model reads."""
+        return self.intrinsic + self.categorical + self.extrinsic
+
+
+def infer_roles(X: pd.DataFrame) -> Roles:
+    """Text columns are categorical, names such as `workers` extrinsic, other numbers intrinsic.
+
+    >>> infer_roles(pd.DataFrame({"filters": [4, 8], "workers": [1, 2], "padding": ["same", "valid"]}))
+    Roles(intrinsic=('filters',), categorical=('padding',), extrinsic=('workers',))
+    """
+    numeric = [c for c in X.columns if pd.api.types.is_numeric_dtype(X[c]) and X[c].dtype != bool]
+    extrinsic = [c for c in numeric if str(c).lower() in EXTRINSIC_NAMES]
+    return Roles(
+        tuple(str(c) for c in numeric if c not in extrinsic),
+        tuple(str(c) for c in X.columns if c not in numeric),
+        tuple(str(c) for c in extrinsic),
+    )
+
+
+def roles_for(
+    X: pd.DataFrame, intrinsic: Sequence[str], categorical: Sequence[str], extrinsic: Sequence[str]
+) -> Roles:
+    """The roles that were asked for; without any, those that the columns suggest."""
+    roles = Roles(tuple(intrinsic), tuple(categorical), tuple(extrinsic))
+    roles = roles if roles.columns else infer_roles(X)
+    twice = {column for column in roles.columns if roles.columns.count(column) > 1}
+    if twice:
+        raise ModelError(f"column {min(twice)!r} has two roles", hint="give each column one role")
+    if not roles.columns:
+        raise ModelError(
+            "there is no column to model with", hint="name intrinsic, categorical or extrinsic columns"
+        )
+    return roles
+
+
+def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+    """The columns of the roles: numbers as finite floats, categories as text, rows numbered from 0."""
+    made = {}
+    for column in roles.columns:
+        if column not in X.columns:
+            raise ModelError(
+                f"there is no column {column!r}", hint=nearest(column, [str(c) for c in X.columns])
+            )
+        values = X[column]
+        made[column] = _text(values) if column in roles.categorical else _numbers(values, column)
+    return pd.DataFrame(made)
+
+
+def _text(values: pd.Series) -> np.ndarray:
+    # 1.0 and 1 are one level, however the table was read.
+    return np.array([f"{v:g}" if isinstance(v, float) else str(v) for v in values.tolist()], dtype=object)
+
+
+def _numbers(values: pd.Series, column: str) -> np.ndarray:
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(float)
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        first = values.iloc[int(np.argmax(wrong))]
+        hint = "remove those rows, or make the column categorical"
+        raise ModelError(f"column {column!r} holds {first!r}, which is not a finite number", hint=hint)
+    return numbers
+
+
+def canonical_order(frame: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """An order of the rows that depends on their contents only: models become invariant to row order."""
+    keys = [y, *(frame[column].to_numpy() for column in frame.columns)]
+    codes = [
+        np.unique(key.astype(str) if key.dtype == object else key, return_inverse=True)[1] for key in keys
+    ]
+    return np.lexsort(codes)
