@@ -161,7 +161,7 @@ def _bracketed(rendered: tuple[str, int], binding: int, left: str, right: str) -
 
 
 def _joined_sum(parts: list[str]) -> str:
-    return reduce(lambda a, b: f"{a} − {b[1:].lstrip()}" if b[0] in "-−" else f"{a} + {b}", parts)
+    return reduce(lambda a, b: f"{a} - {b[1:]}" if b[0] == "-" else f"{a} + {b}", parts)
 
 
 def _text(node: Node) -> tuple[str, int]:
@@ -181,9 +181,9 @@ def _text(node: Node) -> tuple[str, int]:
     if name == "add":
         return _joined_sum([arg[0] for arg in args]), binding
     if name in ("sub", "mul", "div", "pow"):
-        return {"sub": " − ", "mul": "·", "div": "/", "pow": "^"}[name].join(inner), binding
+        return {"sub": " - ", "mul": "·", "div": "/", "pow": "^"}[name].join(inner), binding
     if name == "neg":
-        return f"−{_bracketed(args[0], 2, '(', ')')}", binding
+        return f"-{_bracketed(args[0], 2, '(', ')')}", binding
     return f"{name}({', '.join(arg[0] for arg in args)})", 9
 
 
@@ -216,7 +216,7 @@ def _latex(node: Node) -> tuple[str, int]:
         for i, arg in enumerate(args)
     ]
     if name == "add":
-        return _joined_sum(plain).replace("−", "-"), binding
+        return _joined_sum(plain), binding
     if name in ("sub", "mul"):
         return {"sub": " - ", "mul": r" \cdot "}[name].join(inner), binding
     if name == "div":

@@ -1,9 +1,9 @@
 """Prediction intervals from held-out residuals (conformal prediction).
 
-The half width is a quantile of the scores |y − ŷ| / |ŷ|^g of rows that the model had not seen (Vovk, Gammerman
-and Shafer: Algorithmic Learning in a Random World, 2005; cross-conformal as in Barber and others: Predictive
-inference with the jackknife+, Annals of Statistics 49, 2021). g is 0 (absolute), 1/2 or 1 (relative): the one
-whose scores depend least on the prediction.
+The half width is a quantile of the scores |y − ŷ| / |ŷ|^g of rows that the model had not seen (Vovk,
+Gammerman and Shafer: Algorithmic Learning in a Random World, 2005; cross-conformal as in Barber and others:
+Predictive inference with the jackknife+, Annals of Statistics 49, 2021). g is 0 (absolute), 1/2 or 1
+(relative): the one whose scores depend least on the prediction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Conformal:
         """Half the width of the interval around each prediction."""
         if not 0 < level < 1:
             raise ModelError(f"the level of an interval is {level}", hint="it lies between 0 and 1")
-        return self._quantile(level) * _scale(predicted, self.power, self.floor)
+        return self._quantile(level) * scale_of(predicted, self.power, self.floor)
 
     def _quantile(self, level: float) -> float:
         rank = math.ceil((self.rows + 1) * level)
@@ -66,7 +66,8 @@ class Conformal:
         return made
 
 
-def _scale(predicted: np.ndarray, power: float, floor: float) -> np.ndarray:
+def scale_of(predicted: np.ndarray, power: float, floor: float) -> np.ndarray:
+    """The size of errors that is expected at each prediction."""
     return np.asarray(np.maximum(np.abs(predicted), floor) ** power)
 
 
@@ -76,15 +77,24 @@ def _dependence(scores: np.ndarray, predicted: np.ndarray) -> float:
     return abs(float(stats.spearmanr(scores, predicted).statistic))
 
 
+def floor_of(measured: np.ndarray) -> float:
+    """Where relative errors stop to mean anything: a tenth of the typical target."""
+    return 0.1 * float(np.median(np.abs(measured))) or float(np.max(np.abs(measured))) or 1.0
+
+
+def best_power(residuals: np.ndarray, predicted: np.ndarray, floor: float) -> float:
+    """The power of the prediction by which errors are scaled so that they depend on it least."""
+    size = np.abs(predicted)
+    return min(POWERS, key=lambda power: _dependence(residuals / scale_of(predicted, power, floor), size))
+
+
 def calibrate(predicted: np.ndarray, measured: np.ndarray) -> Conformal:
     """Scores from predictions of rows that the predicting model had not seen."""
     seen = np.isfinite(predicted)
     predicted, measured = predicted[seen], measured[seen]
-    residuals = np.abs(measured - predicted)
-    # Near zero a relative error says nothing: the scale stops shrinking at a tenth of the typical target.
-    floor = 0.1 * float(np.median(np.abs(measured))) or float(np.max(np.abs(measured))) or 1.0
-    candidates = [(power, residuals / _scale(predicted, power, floor)) for power in POWERS]
-    power, scores = min(candidates, key=lambda pair: _dependence(pair[1], np.abs(predicted)))
+    residuals, floor = np.abs(measured - predicted), floor_of(measured)
+    power = best_power(residuals, predicted, floor)
+    scores = residuals / scale_of(predicted, power, floor)
     rows = len(scores)
     if rows > MOST_SCORES:
         scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))
