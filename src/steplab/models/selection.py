@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,15 +19,16 @@ from steplab.models.base import PerformanceModel, folds
 from steplab.models.roles import features
 
 Array = np.ndarray
-COMPARISONS: dict[str, Callable[[pd.Series, object], pd.Series]] = {
-    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt,
+    ">": operator.gt,
 }  # fmt: skip
 COVERAGE_LEVEL = 0.9
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Errors of predictions: `mae` and `rmse` in the target's unit, `mape` in per cent of the measured value."""
+    """Errors of predictions: `mae`, `rmse` in the target's unit, `mape` in per cent of the measured value."""
 
     mae: float
     mape: float
@@ -69,11 +71,11 @@ class Holdout:
         values = frame[self.column]
         compare = COMPARISONS[self.comparison]
         if pd.api.types.is_numeric_dtype(values) and values.dtype != bool:
-            return compare(values, _number(self.value, self.column)).to_numpy(bool)
+            return np.asarray(compare(values, _number(self.value, self.column)), bool)
         if self.comparison not in ("==", "!="):
             hint = "compare it with == or !="
             raise TableError(f"column {self.column!r} holds text", where="--holdout", hint=hint)
-        return compare(values.astype(str), self.value).to_numpy(bool)
+        return np.asarray(compare(values.astype(str), self.value), bool)
 
 
 def parse_holdout(text: str) -> Holdout:
