@@ -20,7 +20,7 @@ from steplab.models.intervals import best_power, floor_of, scale_of
 
 Array = np.ndarray
 FLAT = 1e-6  # a singular value below this share of the largest is a flat direction
-WIDEST_FACTOR = 2.0  # a coefficient known worse than within this factor is not identified
+WIDEST_FACTOR = 1.8  # a coefficient known worse than within this factor is not identified
 WIDEST_POWER = 0.5
 
 
@@ -42,7 +42,12 @@ def slopes(expression: Expression, frame: pd.DataFrame) -> list[Slope]:
     inner = expression.predict(frame) - expression.constant
     made = []
     for i, (c, a) in enumerate(expression.coef.items()):
-        if a > 0 and expression.power[c] != 0:
+        if frame[c].nunique() < 2:
+            continue
+        if a == 0:
+            # At the bound the term is silent, yet what it might have been adds to the doubt about the others.
+            made.append(Slope(c, "a", 0.0, False, (0, np.inf), terms[:, i] * outer))
+        else:
             own = a * terms[:, i] * outer
             made.append(Slope(c, "a", a, True, (0, np.inf), own))
             if frame[c].nunique() > 2:
@@ -140,8 +145,8 @@ def _parameter(slope: Slope, half: float, degrees: int) -> Parameter:
         with np.errstate(over="ignore"):
             low, high = slope.value * float(np.exp(-half)), slope.value * float(np.exp(half))
         fine = half <= np.log(WIDEST_FACTOR)
-    elif slope.symbol == "d":
-        fine = half <= 0.5 * abs(slope.value)
+    elif slope.symbol in ("a", "d"):
+        fine = half <= 0.4 * abs(slope.value)
     else:
         # At a bound the data ask for more than the bound allows.
         fine = half <= WIDEST_POWER and abs(slope.value) < slope.bounds[1]

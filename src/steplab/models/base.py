@@ -39,6 +39,7 @@ class Parameter:
     low: float | None = None
     high: float | None = None
     identified: bool = True
+    std: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,12 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     # Exceptions to the contract are declared with their reason, which the contract test prints.
     column_units_matter: ClassVar[str] = ""
+    ignores_columns: ClassVar[str] = ""
     interval_folds: ClassVar[int] = 5
+    # Options with which a slow model is quick enough for a rehearsal (the contract tests use them).
+    quick_options: ClassVar[Mapping[str, Any]] = {}
+    # Columns that help fitting where a table has them, and that a prediction does without (NaN: missing).
+    fit_columns: ClassVar[tuple[str, ...]] = ()
 
     roles_: Roles
     range_: dict[str, tuple[float, float]]
@@ -223,6 +229,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise ModelError(f"X is a {type(X).__name__}", hint="give a pandas.DataFrame with named columns")
         self.roles_ = roles_for(X, self.intrinsic, self.categorical, self.extrinsic)
         frame, target = features(X, self.roles_), np.asarray(y, float).ravel()
+        for c in self.fit_columns:
+            if c in X.columns and c not in self.roles_.columns:
+                frame[c] = pd.to_numeric(X[c], errors="coerce").to_numpy(float)
         if len(target) != len(frame):
             raise ModelError(f"there are {len(frame)} rows and {len(target)} target values")
         if not np.isfinite(target).all():

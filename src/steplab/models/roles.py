@@ -19,6 +19,11 @@ EXTRINSIC_NAMES = frozenset({
     "workers", "batch_size", "global_batch_size", "local_batch_size", "nodes", "gpus", "ranks", "replicas",
     "num_replicas", "num_nodes", "num_gpus", "num_workers", "processes", "threads",
 })  # fmt: skip
+# What a study's table holds beside its factors: bookkeeping and measurements, never inferred as factors.
+NOT_FACTORS = frozenset({
+    "trial", "replicate", "status", "reason", "run", "epoch", "t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b",
+    "t_c", "t_u", "t_other", "lif", "throughput", "energy", "energy_source",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,12 @@ def infer_roles(X: pd.DataFrame) -> Roles:
     >>> infer_roles(pd.DataFrame({"filters": [4, 8], "workers": [1, 2], "padding": ["same", "valid"]}))
     Roles(intrinsic=('filters',), categorical=('padding',), extrinsic=('workers',))
     """
-    numeric = [c for c in X.columns if pd.api.types.is_numeric_dtype(X[c]) and X[c].dtype != bool]
+    factors = [c for c in X.columns if str(c) not in NOT_FACTORS]
+    numeric = [c for c in factors if pd.api.types.is_numeric_dtype(X[c]) and X[c].dtype != bool]
     extrinsic = [c for c in numeric if str(c).lower() in EXTRINSIC_NAMES]
     return Roles(
         tuple(str(c) for c in numeric if c not in extrinsic),
-        tuple(str(c) for c in X.columns if c not in numeric),
+        tuple(str(c) for c in factors if c not in numeric),
         tuple(str(c) for c in extrinsic),
     )
 
