@@ -15,9 +15,9 @@ MEANINGS = {
     "overhead": ("fixed cost of a step", "c_0"),
     "per_sample": ("compute per sample", "c_1"),
     "overlap": ("overlap of compute and communication (1 none, 10 full)", "γ"),
-    "growth": ("growth of communication with workers (-1 ring bandwidth, 0 logarithm, 1 linear)", "p"),
+    "growth": ("growth of that communication (-1 ring bandwidth, 0 logarithm, 1 linear)", "p"),
     "latency": ("communication as soon as there are two workers", "s_0"),
-    "reach": ("communication and waiting that grow with the workers", "s_1"),
+    "reach": ("communication and waiting that grow with the nodes, or workers", "s_1"),
     "between": ("communication as soon as there are two nodes", "s_2"),
     "within": ("communication that grows with the workers in a node", "s_3"),
 }
@@ -66,13 +66,14 @@ def _sync(law: Law, value: dict[str, float]) -> Node:
     constant, sizes = _sizes(law, value, "sync")
     scale = float(np.exp(constant))
     workers, p = column(law.parts.workers), growth(value["growth"])
+    across = column(law.parts.nodes) if law.parts.nodes else workers
     coefficient = {name: scale * float(np.exp(value[name])) for name in ("latency", "reach")}
     terms = [op("mul", number(coefficient["latency"]), _more_than_one(workers))]
     if abs(p) > 1e-6:
-        grown = op("sub", _raised(workers, p), number(1))
+        grown = op("sub", _raised(across, p), number(1))
         terms.append(op("mul", number(coefficient["reach"] / p), grown))
     else:
-        terms.append(op("mul", number(coefficient["reach"]), op("log", workers)))
+        terms.append(op("mul", number(coefficient["reach"]), op("log", across)))
     if law.parts.nodes:
         nodes = column(law.parts.nodes)
         within = op("log", op("div", workers, nodes))

@@ -2,10 +2,11 @@
 
 t = (C^γ + S^γ)^(1/γ), with
 C = (overhead + per_sample · batch · Π factor^u) · Π level      what a rank computes on its own
-S = (latency·[N>1] + reach·(N^p − 1)/p + between·[K>1] + within·ln(N/K)) · Π factor^v · Π level
+S = (latency·[N>1] + between·[K>1] + reach·(K^p − 1)/p + within·ln(N/K)) · Π factor^v · Π level
 
-N workers on K nodes. γ = 1 adds the two, γ → ∞ hides the shorter behind the longer: the overlap of the Pollux
-paper (Qiao and others, OSDI 2021, section 3.2). The power p joins three laws: −1 is the bandwidth term
+N workers on K nodes; without a column of nodes, N stands for K and the terms of nodes are left out.
+γ = 1 adds the two, γ → ∞ hides the shorter behind the longer: the overlap of the Pollux paper (Qiao and
+others, OSDI 2021, section 3.2). The power p joins three laws: −1 is the bandwidth term
 (N−1)/N of a ring, 0 the ln N of a tree's latency and of waiting for the slowest of N ranks (the expected
 maximum of N exponential times grows so), 1 the N−1 hops of a ring's latency (Thakur, Rabenseifner and Gropp:
 Optimization of collective communication operations in MPICH, 2005). Weak priors keep what the data do not
@@ -30,7 +31,7 @@ TYPICAL_ERROR = 0.05
 STRONGEST_OVERLAP = 10.0
 MOST_ROWS = 4000
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
-WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.2, 3.0, 2.0
+WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.1, 3.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,8 @@ def _effects(law: Law, value: dict[str, float], at: Inputs, part: str) -> tuple[
 
 def _collective(value: dict[str, float], at: Inputs) -> Array:
     sync = np.exp(value["latency"]) * np.minimum(at.workers - 1, 1)
-    sync = sync + np.exp(value["reach"]) * grown(at.workers, growth(value["growth"]))
+    across = at.nodes if "between" in value else at.workers
+    sync = sync + np.exp(value["reach"]) * grown(across, growth(value["growth"]))
     if "between" in value:
         sync = sync + np.exp(value["between"]) * np.minimum(at.nodes - 1, 1)
         sync = sync + np.exp(value["within"]) * np.log(at.workers / at.nodes)
