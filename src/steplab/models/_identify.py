@@ -112,21 +112,27 @@ def _bread(known: Evidence) -> tuple[Array, Array]:
 
 def covariance(known: Evidence, groups: Array | None) -> tuple[Array, Array]:
     """The sandwich covariance of the parameters (rows of a group together), and each one's flatness."""
-    n, k = known.jacobian.shape
     bread, flatness = _bread(known)
-    scores = known.jacobian * known.score[:, None]
+    # As in HC3 (MacKinnon and White, 1985): rows that pull the fit towards themselves look too good.
+    scores = known.jacobian * (known.score / (1 - _share(known, bread)))[:, None]
     if groups is not None:
         scores = pd.DataFrame(scores).groupby(groups).sum().to_numpy()
-    inflation = n / max(n - k, 1)
-    return inflation * bread @ (scores.T @ scores) @ bread, flatness
+    return bread @ (scores.T @ scores) @ bread, flatness
+
+
+def _leverage(known: Evidence, bread: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", known.jacobian @ bread, known.jacobian))
+
+
+def _share(known: Evidence, bread: Array) -> Array:
+    """How much of each row's fit is the row's own doing."""
+    return np.asarray(np.clip(_leverage(known, bread) * known.curvature, 0, 0.95))
 
 
 def held_out_shift(known: Evidence) -> Array:
     """How far each row's residual grows when the row is left out, to first order."""
     bread, _ = _bread(known)
-    leverage = np.einsum("ij,jk,ik->i", known.jacobian, bread, known.jacobian)
-    share = np.clip(leverage * known.curvature, 0, 0.95)
-    return np.asarray(leverage * known.score / (1 - share))
+    return np.asarray(_leverage(known, bread) * known.score / (1 - _share(known, bread)))
 
 
 def parameters(made: list[Slope], covered: Array, flatness: Array, degrees: int) -> list[Parameter]:

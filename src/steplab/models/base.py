@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
+from steplab.models._threads import one_thread
 from steplab.models.formula import Formula
 from steplab.models.intervals import Conformal, calibrate, excess
 from steplab.models.roles import Roles, canonical_order, features, roles_for
@@ -135,8 +136,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def fit(self, X: pd.DataFrame, y: Any, groups: Any = None) -> Self:
         """Fit to the rows of a table; rows of one group (replicates, epochs of a run) are not independent."""
         frame, target, group = self._checked(X, y, groups)
-        self._learn(frame, target, group)
-        predicted = self._held_out(frame, target, group)
+        with one_thread():
+            self._learn(frame, target, group)
+            predicted = self._held_out(frame, target, group)
         # A model so starved that no fold could be fitted still owes an honest width: the target's own.
         usable = np.isfinite(predicted).any()
         self.interval_ = calibrate(
