@@ -23,6 +23,7 @@ class TunedModel(PerformanceModel):
     most_rows: ClassVar[int] = 20_000
     # Choosing among settings needs fewer rows than learning with the chosen one.
     tuning_rows: ClassVar[int] = 1_000
+    quick: ClassVar[Setting] = {}
 
     encoding_: Encoding
     scale_: TargetScale
@@ -57,7 +58,7 @@ class TunedModel(PerformanceModel):
             rows = np.sort(np.random.default_rng(1).permutation(len(z))[: self.tuning_rows])
         X, z, groups = X[rows], z[rows], None if groups is None else groups[rows]
         errors = [
-            np.nanmean(np.abs(self._out_of_fold(X, z, groups, setting, TUNING_FOLDS) - z))
+            np.nanmean(np.abs(self._out_of_fold(X, z, groups, setting | self.quick, TUNING_FOLDS) - z))
             for setting in self.settings
         ]
         return self.settings[int(np.argmin(errors))]

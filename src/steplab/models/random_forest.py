@@ -10,6 +10,8 @@ from steplab.models._trees import Trees, from_estimators
 from steplab.models._tuned import Setting, TunedModel
 from steplab.models.base import Array
 
+TREES = 80
+
 
 class RandomForest(TunedModel):
     """The mean of trees grown on resampled rows (Breiman: Random forests, 2001)."""
@@ -17,13 +19,13 @@ class RandomForest(TunedModel):
     settings: ClassVar[tuple[Setting, ...]] = tuple(
         {"min_samples_leaf": leaf, "max_features": share} for leaf in (1, 3) for share in (0.5, 1.0)
     )
-    trees: ClassVar[int] = 80
+    quick: ClassVar[Setting] = {"trees": 20}
 
     def _train(self, X: Array, z: Array, setting: Setting) -> Trees:
         from sklearn.ensemble import RandomForestRegressor
 
         forest = RandomForestRegressor(
-            self.trees, min_samples_leaf=int(setting["min_samples_leaf"]), max_leaf_nodes=512,
+            int(setting.get("trees", TREES)), min_samples_leaf=int(setting["min_samples_leaf"]), max_leaf_nodes=512,
             max_features=setting["max_features"], random_state=0, n_jobs=1,
         )  # fmt: skip
         return from_estimators(forest.fit(X, z).estimators_)
