@@ -115,11 +115,11 @@ def search(problem: Problem, *, seed: int, starts: int, near: Array | None = Non
     if near is None:
         points = [_screen(few, theta, 10) for theta in _starts(few, starts, np.random.default_rng(seed))]
         best = min(points, key=lambda point: point.cost)
-        for _ in range(2):
-            best = _mirrored(few, best)
+        mirrored = _mirrored(few, best)
+        best = mirrored if mirrored is best else _mirrored(few, mirrored)
         point = best if few is problem else start(problem, best.theta)
     else:
         point = start(problem, near)
-    for share in (1.0, ROUNDING):
-        point = descend(problem, point, _rounding(point, problem, share), 150, 1e-6)
+    for share, tolerance in ((1.0, 1e-3), (ROUNDING, 5e-6)):
+        point = descend(problem, point, _rounding(point, problem, share), 150, tolerance)
     return point

@@ -16,6 +16,7 @@ from scipy.optimize import lsq_linear, nnls
 Array = np.ndarray
 # The source's bound of a coefficient, here in typical targets at a typical configuration: no unit matters.
 LARGEST = 1000.0
+BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,16 @@ class Point:
     cost: float
 
 
+def _triangle(matrix: Array) -> Array:
+    """R of the QR decomposition; a tall matrix is taken in blocks that fit the cache."""
+    rows, width = matrix.shape
+    whole = rows // BLOCK * BLOCK
+    if rows > 4 * BLOCK and width < BLOCK:
+        blocks = np.asarray(np.linalg.qr(matrix[:whole].reshape(-1, BLOCK, width), mode="r"))
+        matrix = np.vstack([blocks.reshape(-1, width), matrix[whole:]])
+    return np.asarray(np.linalg.qr(matrix, mode="r"))
+
+
 def linear_part(problem: Problem, basis: Array, root: Array, ridge: Array) -> Array:
     """The coefficients in 0..LARGEST that minimise Σ(root·residual)² + Σ ridge·coef²."""
     width = basis.shape[1]
@@ -101,7 +112,7 @@ def linear_part(problem: Problem, basis: Array, root: Array, ridge: Array) -> Ar
     norms[norms == 0] = 1.0
     weighted[:, :width] /= norms
     # Only R of the QR decomposition: what remains is as small as the number of columns.
-    triangle: Array = np.asarray(np.linalg.qr(weighted, mode="r"))
+    triangle = _triangle(weighted)
     matrix, right = triangle[:width, :width], triangle[:width, width]
     try:
         coef = nnls(matrix, right)[0] / norms
@@ -154,7 +165,7 @@ def _direction(
         rows[:, :size] = np.diag(np.sqrt(ridge[passive]))
         rows[:, -1] = -np.sqrt(ridge[passive]) * point.coef[passive]
         stacked = np.vstack([stacked, rows])
-    triangle: Array = np.asarray(np.linalg.qr(stacked, mode="r"))
+    triangle = _triangle(stacked)
     block = triangle[size : size + count, size : size + count]
     right = triangle[size : size + count, -1]
     price = np.sqrt(power_price[problem.moving])
