@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
+from steplab.models._parts import find_parts
 from steplab.models._ranges import Split, upper_ranges
 from steplab.models.base import folds
 from steplab.models.formula import Node, column, number, op, power
@@ -54,10 +55,10 @@ class Simple:
 Term = tuple[Simple, ...]
 
 
-def candidates(frame: pd.DataFrame, name: str) -> list[Simple]:
+def candidates(frame: pd.DataFrame, name: str, *, steepest: float) -> list[Simple]:
     """The terms that have a non-negative value on all rows of a column."""
     low = float(frame[name].min())
-    exponents = [i for i in EXPONENTS if low > 0 or i > 0]
+    exponents = [i for i in EXPONENTS if i <= steepest and (low > 0 or i > 0)]
     logs = LOGARITHMS if low >= 1 else (0,)
     return [Simple(name, i, j) for i in exponents for j in logs if i or j]
 
@@ -97,6 +98,8 @@ def search(
     varying = [name for name in numeric if frame[name].nunique() > 1]
     random = folds(len(y), groups, 4)
     ranges = upper_ranges(frame, varying)
+    # The cost of a step is at most linear in batch, workers and nodes; a steeper term is noise that explodes.
+    scale = find_parts(frame, varying).columns
 
     def error(terms: Sequence[Term]) -> float:
         inside = _error(frame, terms, y, weight, random)
@@ -106,7 +109,7 @@ def search(
     for _ in range(ROUNDS):
         for name in varying:
             others = [(simple,) for other, simple in best.items() if other != name]
-            options = candidates(frame, name)
+            options = candidates(frame, name, steepest=1 if name in scale else max(EXPONENTS))
             if options:
                 best[name] = min(options, key=lambda simple: error([*others, (simple,)]))
     return min(_structures(best), key=error)

@@ -25,7 +25,8 @@ class RandomForest(TunedModel):
         from sklearn.ensemble import RandomForestRegressor
 
         forest = RandomForestRegressor(
-            int(setting.get("trees", TREES)), min_samples_leaf=int(setting["min_samples_leaf"]), max_leaf_nodes=512,
+            int(setting.get("trees", TREES)), max_leaf_nodes=512,
+            min_samples_leaf=int(setting["min_samples_leaf"]),
             max_features=setting["max_features"], random_state=0, n_jobs=1,
         )  # fmt: skip
         return from_estimators(forest.fit(X, z).estimators_)
