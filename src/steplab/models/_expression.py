@@ -50,7 +50,7 @@ class Expression:
         coef = np.array(list(self.coef.values()))
         inner = self.base + self.terms(frame)[:, used] @ coef[used]
         for name, values in self.levels.items():
-            inner = inner + frame[name].map(values).to_numpy(float)
+            inner = inner + by_level(frame[name].to_numpy(), values)
         return np.asarray(inner * self.outer(frame) + self.constant)
 
     def formula(self) -> Formula:
@@ -80,6 +80,14 @@ class Expression:
         if set(coef) != set(powers):
             raise ValueError("coefficients and powers do not match")
         return cls(coef, powers, single["base"], levels, _floats(document["scale"]), single["constant"])
+
+
+def by_level(column: np.ndarray, values: Mapping[str, float]) -> np.ndarray:
+    """The number of each row's level; NaN for a level that has none."""
+    made = np.full(len(column), np.nan)
+    for name, value in values.items():
+        made[column == name] = value
+    return made
 
 
 def _floats(values: Mapping[str, Any]) -> dict[str, float]:

@@ -117,6 +117,6 @@ def prepare(
         low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND), high=np.full(len(has_zero), POWER_BOUND),
         # Two values of a factor show a difference but no curve: its power stays at ±1.
         moving=np.array([distinct[c] > 2 for c in intrinsic] + [True] * len(extrinsic), bool),
-        squared=loss == "squared", penalty=penalty,
+        squared=loss == "squared", has_zeros=bool(has_zero.any()), penalty=penalty,
     )  # fmt: skip
     return Prepared(problem, roles, intrinsic, extrinsic, levels, typical, unit)

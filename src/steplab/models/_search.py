@@ -15,8 +15,9 @@ from steplab.models._varpro import Array, Point, Problem, descend, start
 
 GRID = np.array([-4.0, -2.0, -1.0, -0.4, 0.4, 1.0, 2.0, 4.0])
 FINE = np.concatenate([np.linspace(-5, -0.2, 25), np.linspace(0.2, 5, 25)])
-SCREEN_ROWS = 1000
-DICTIONARY_ROWS = 300
+SCREEN_ROWS = 300
+MIRROR_ROWS = 1500
+DICTIONARY_ROWS = 200
 # The corner of the absolute value is rounded within this share of the median error; the mean error that this
 # costs is below 0.1 %, and without it the search would not come to rest.
 ROUNDING = 0.2
@@ -46,7 +47,7 @@ def _closest_power(log: Array, on: Array, effect: Array, low: float, high: float
 def dictionary_start(problem: Problem, theta: Array) -> Array:
     """Powers from non-negative least squares over the grid of powers."""
     wide, first = _wide(problem, theta)
-    best = descend(wide, start(wide, first), float(np.median(np.abs(problem.y))), 8, 1e-3)
+    best = descend(wide, start(wide, first), float(np.median(np.abs(problem.y))), 6, 1e-3)
     n, g = problem.inner.shape[1], len(GRID)
     found = np.concatenate([theta[:n], best.theta[n * g :]])
     for i in range(n):
@@ -75,9 +76,9 @@ def _starts(problem: Problem, count: int, rng: np.random.Generator) -> list[Arra
     """A start from each way of weighting the rows, then random ones around them."""
     few = _thinned(problem, DICTIONARY_ROWS)
     size = np.maximum(np.abs(few.y), 0.05 * float(np.median(np.abs(few.y))) + 1e-12)
-    starts = [dictionary_start(replace(few, unit=size**g), _default(problem)) for g in (0.0, 0.5, 1.0)]
+    starts = [dictionary_start(replace(few, unit=size**g), _default(problem)) for g in (0.0, 1.0)]
     for i in range(count):
-        near = starts[i % 3].copy()
+        near = starts[i % 2].copy()
         near[problem.moving] *= rng.lognormal(0, 0.4, int(problem.moving.sum()))
         near[problem.moving] += rng.normal(0, 0.1, int(problem.moving.sum()))
         starts.append(np.clip(near, problem.low, problem.high))
@@ -104,20 +105,22 @@ def _mirrored(problem: Problem, best: Point) -> Point:
             if problem.low[i] <= power and (stuck or power * best.theta[i] <= 0):
                 theta = best.theta.copy()
                 theta[i] = power
-                other = _screen(problem, theta, 6)
+                other = _screen(problem, theta, 5)
                 best = other if other.cost < best.cost * (1 - 1e-6) else best
     return best
 
 
 def search(problem: Problem, *, seed: int, starts: int, near: Array | None = None) -> Point:
     """The best point from many starts; `near` starts from known powers only (warm start)."""
-    few = _thinned(problem, SCREEN_ROWS)
     if near is None:
+        few = _thinned(problem, SCREEN_ROWS)
         points = [_screen(few, theta, 10) for theta in _starts(few, starts, np.random.default_rng(seed))]
-        best = min(points, key=lambda point: point.cost)
-        mirrored = _mirrored(few, best)
-        best = mirrored if mirrored is best else _mirrored(few, mirrored)
-        point = best if few is problem else start(problem, best.theta)
+        near = min(points, key=lambda point: point.cost).theta
+        some = _thinned(problem, MIRROR_ROWS)
+        best = _screen(some, near, 10)
+        mirrored = _mirrored(some, best)
+        best = mirrored if mirrored is best else _mirrored(some, mirrored)
+        point = best if some is problem else start(problem, best.theta)
     else:
         point = start(problem, near)
     for share, tolerance in ((1.0, 1e-3), (ROUNDING, 5e-6)):

@@ -8,6 +8,7 @@ and relative error are re-weighted least squares of √(r² + δ²) with a small
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,8 @@ from scipy.optimize import lsq_linear, nnls
 Array = np.ndarray
 # The source's bound of a coefficient, here in typical targets at a typical configuration: no unit matters.
 LARGEST = 1000.0
-BLOCK = 1024
+RIDGE = 1e-11
+TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Problem:
     high: Array
     moving: Array  # which powers are searched for; the others stay where they start
     squared: bool
+    has_zeros: bool = False
     penalty: Penalty = Penalty()
 
     def rows(self, chosen: Array) -> Problem:
@@ -66,10 +69,17 @@ class Problem:
 
     def basis(self, theta: Array) -> Array:
         """The columns that are combined linearly: intrinsic terms, levels, constant."""
-        n = self.inner.shape[1]
-        scale = (np.exp(self.outer @ theta[n:]) * self.outer_on.prod(axis=1))[:, None]
-        terms = np.exp(self.inner * theta[:n]) * self.inner_on
-        return np.hstack([terms * scale, self.levels * scale, np.ones((len(self.y), 1))])
+        n, k = self.inner.shape[1], self.levels.shape[1]
+        made = np.empty((len(self.y), n + k + 1))
+        scale = np.exp(self.outer @ theta[n:])[:, None]
+        if self.has_zeros:
+            scale = scale * self.outer_on.prod(axis=1)[:, None]
+        np.multiply(np.exp(self.inner * theta[:n]), scale, out=made[:, :n])
+        if self.has_zeros:
+            made[:, :n] *= self.inner_on
+        np.multiply(self.levels, scale, out=made[:, n : n + k])
+        made[:, -1] = 1.0
+        return made
 
     def derivatives(self, basis: Array, coef: Array) -> Array:
         """The derivative of the prediction by each moving power."""
@@ -91,29 +101,33 @@ class Point:
 
 
 def _triangle(matrix: Array) -> Array:
-    """R of the QR decomposition; a tall matrix is taken in blocks that fit the cache."""
-    rows, width = matrix.shape
-    whole = rows // BLOCK * BLOCK
-    if rows > 4 * BLOCK and width < BLOCK:
-        blocks = np.asarray(np.linalg.qr(matrix[:whole].reshape(-1, BLOCK, width), mode="r"))
-        matrix = np.vstack([blocks.reshape(-1, width), matrix[whole:]])
-    return np.asarray(np.linalg.qr(matrix, mode="r"))
+    """A triangle R with RᵀR = matrixᵀmatrix, by Cholesky on columns of unit length.
+
+    Several times faster than QR; the ridge, far below any noise, stands for the digits that this loses.
+    """
+    gram = matrix.T @ matrix
+    norms = np.sqrt(gram.diagonal())
+    norms[norms == 0] = 1.0
+    gram /= norms[:, None] * norms
+    gram.flat[:: len(gram) + 1] += RIDGE
+    try:
+        return np.asarray(np.linalg.cholesky(gram).T * norms)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
-def linear_part(problem: Problem, basis: Array, root: Array, ridge: Array) -> Array:
-    """The coefficients in 0..LARGEST that minimise Σ(root·residual)² + Σ ridge·coef²."""
+def linear_part(y: Array, basis: Array, root: Array, ridge: Array) -> Array:
+    """The coefficients in 0..LARGEST that minimise Σ(root·(y − basis·coef))² + Σ ridge·coef²."""
     width = basis.shape[1]
     weighted = np.empty((len(root), width + 1))
     np.multiply(basis, root[:, None], out=weighted[:, :width])
-    np.multiply(problem.y, root, out=weighted[:, width])
+    np.multiply(y, root, out=weighted[:, width])
     if ridge.any():
         weighted = np.vstack([weighted, np.diag(np.append(np.sqrt(ridge), 0.0))[:width]])
-    norms = np.sqrt(np.einsum("ij,ij->j", weighted[:, :width], weighted[:, :width]))
-    norms[norms == 0] = 1.0
-    weighted[:, :width] /= norms
-    # Only R of the QR decomposition: what remains is as small as the number of columns.
+    # What remains is as small as the number of columns, however many rows there are.
     triangle = _triangle(weighted)
-    matrix, right = triangle[:width, :width], triangle[:width, width]
+    norms = np.sqrt((triangle[:, :width] ** 2).sum(axis=0))
+    matrix, right = triangle[:width, :width] / norms, triangle[:width, width]
     try:
         coef = nnls(matrix, right)[0] / norms
     except RuntimeError:
@@ -135,9 +149,21 @@ def _total(problem: Problem, residual: Array, coef: Array, theta: Array) -> floa
 
 def _roots(problem: Problem, residual: Array, delta: float) -> Array:
     """Square roots of the weights that make least squares follow the loss."""
-    scaled = residual / problem.unit
-    weight = np.full(len(scaled), 2.0) if problem.squared else 1 / np.sqrt(scaled**2 + delta**2)
-    return np.asarray(np.sqrt(weight) / problem.unit)
+    if problem.squared:
+        return np.asarray(np.sqrt(2.0) / problem.unit)
+    return np.asarray((problem.unit**2 * (residual**2 + (delta * problem.unit) ** 2)) ** -0.25)
+
+
+def _stretch(problem: Problem, residual: Array, delta: float) -> float:
+    """By how much re-weighted least squares underestimates the step: its curvature over the loss's own.
+
+    The weight 1/√(r² + δ²) majorises the loss; the loss itself curves only where |r| is about δ.
+    """
+    if problem.squared:
+        return 1.0
+    square = (residual / problem.unit) ** 2 + delta**2
+    weight = 1 / np.sqrt(square)
+    return float(np.clip(0.9 * weight.sum() / (delta**2 * weight / square).sum(), 1.0, 3.0))
 
 
 def start(problem: Problem, theta: Array) -> Point:
@@ -145,21 +171,24 @@ def start(problem: Problem, theta: Array) -> Point:
     basis, penalty, n = problem.basis(theta), problem.penalty, len(problem.y)
     coef, root = np.ones(basis.shape[1]), 1 / problem.unit
     for _ in range(1 if problem.squared else 4):
-        coef = linear_part(problem, basis, root, n * penalty.weight(coef, penalty.coef))
+        coef = linear_part(problem.y, basis, root, n * penalty.weight(coef, penalty.coef))
         residual = problem.y - basis @ coef
         root = _roots(problem, residual, float(np.median(np.abs(residual / problem.unit))) + 1e-12)
     return Point(theta, coef, basis, residual, _total(problem, residual, coef, theta))
 
 
 def _direction(
-    problem: Problem, point: Point, root: Array, prices: tuple[Array, Array]
+    problem: Problem, point: Point, residual: Array, root: Array, prices: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     """R and right side of the least squares for a step in θ, the passive linear part projected out."""
     ridge, power_price = prices
-    passive = point.coef > 0
+    passive = np.flatnonzero(point.coef > 0)
     slopes = problem.derivatives(point.basis, point.coef)
-    size, count = int(passive.sum()), slopes.shape[1]
-    stacked = np.hstack([point.basis[:, passive], slopes, point.residual[:, None]]) * root[:, None]
+    size, count = len(passive), slopes.shape[1]
+    stacked = np.empty((len(root), size + count + 1))
+    np.multiply(point.basis[:, passive], root[:, None], out=stacked[:, :size])
+    np.multiply(slopes, root[:, None], out=stacked[:, size:-1])
+    np.multiply(residual, root, out=stacked[:, -1])
     if ridge.any():
         rows = np.zeros((size, stacked.shape[1]))
         rows[:, :size] = np.diag(np.sqrt(ridge[passive]))
@@ -191,39 +220,45 @@ def _step(matrix: Array, right: Array, damping: float, point: Point, problem: Pr
     return theta
 
 
+def _smooth_cost(problem: Problem, point: Point, delta: float) -> float:
+    """What the search lowers: the loss with a rounded corner, and the penalty."""
+    scaled = (point.residual / problem.unit) ** 2
+    loss = scaled if problem.squared else np.sqrt(scaled + delta**2)
+    return float(loss.mean()) + problem.penalty.cost(point.coef, point.theta)
+
+
+def _moved(problem: Problem, point: Point, delta: float, damping: float, stretch: float) -> Iterator[Point]:
+    """Candidates from one linearisation, each more cautious than the last."""
+    penalty, n = problem.penalty, len(problem.y)
+    root = _roots(problem, point.residual, delta)
+    prices = (n * penalty.weight(point.coef, penalty.coef), n * penalty.weight(point.theta, penalty.power))
+    while True:
+        stretched = (prices[0] * stretch, prices[1] * stretch)
+        goal = point.residual * stretch
+        matrix, right = _direction(problem, point, goal, root, stretched)
+        theta = _step(matrix, right, damping, point, problem)
+        basis = problem.basis(theta)
+        coef = linear_part(problem.y - point.residual + goal, basis, root, stretched[0])
+        residual = problem.y - basis @ coef
+        yield Point(theta, coef, basis, residual, _total(problem, residual, coef, theta))
+        damping, stretch = (damping, 1.0) if stretch > 1 else (damping * 10, 1.0)
+
+
 def descend(problem: Problem, point: Point, delta: float, iterations: int, tolerance: float) -> Point:
     """Levenberg-Marquardt over the powers, weights renewed at every step, until the powers stand still."""
-    damping, still = 1e-2, 0
-    penalty, n = problem.penalty, len(problem.y)
+    damping, still, cost = 1e-2, 0, _smooth_cost(problem, point, delta)
     for _ in range(iterations):
-        root = _roots(problem, point.residual, delta)
-        ridge = n * penalty.weight(point.coef, penalty.coef)
-        power_price = n * penalty.weight(point.theta, penalty.power)
-        matrix, right = _direction(problem, point, root, (ridge, power_price))
-
-        def priced(p: Point, root: Array = root, ridge: Array = ridge, power: Array = power_price) -> float:
-            return float(
-                ((root * p.residual) ** 2).sum() + (ridge * p.coef**2).sum() + (power * p.theta**2).sum()
-            )
-
-        before, moved = priced(point), False
-        for _ in range(5):
-            theta = _step(matrix, right, damping, point, problem)
-            basis = problem.basis(theta)
-            coef = linear_part(problem, basis, root, ridge)
-            residual = problem.y - basis @ coef
-            candidate = Point(theta, coef, basis, residual, _total(problem, residual, coef, theta))
-            if priced(candidate) <= before * (1 + 1e-13):
-                moved = True
-                damping = max(damping / 5, 1e-12)
+        stretch = _stretch(problem, point.residual, delta)
+        for tried, candidate in enumerate(_moved(problem, point, delta, damping, stretch)):
+            lower = _smooth_cost(problem, candidate, delta)
+            if lower <= cost * (1 + 1e-13) or tried == TRIES:
                 break
-            damping *= 10
-        if not moved:
+        if lower > cost * (1 + 1e-13):
             break
-        change = float(np.abs(candidate.theta - point.theta).max())
-        relative = (before - priced(candidate)) / max(before, 1e-300)
-        point = candidate
-        still = still + 1 if change < tolerance and relative < tolerance else 0
+        damping = max(damping / 5, 1e-12) if tried <= 1 else damping * 10 ** (tried - 1)
+        change = float(np.abs(candidate.theta - point.theta).max(initial=0))
+        still = still + 1 if change < tolerance and cost - lower < tolerance * cost else 0
+        point, cost = candidate, lower
         if still >= 2:
             break
     return point

@@ -32,6 +32,7 @@ class Generic(PerformanceModel):
     expression_: Expression
     parameters_: list[Parameter]
     penalty_: Penalty
+    left_out_: Array
 
     def __init__(
         self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
@@ -56,28 +57,24 @@ class Generic(PerformanceModel):
             point = search(prepared.problem, seed=self.seed, starts=self.starts, near=point.theta)
         self.penalty_ = prepared.problem.penalty
         self.expression_ = prepared.expression(point)
-        self.parameters_ = self._with_intervals(frame, y, groups)
+        self._judge(frame, y, groups)
 
-    def _evidence(self, frame: pd.DataFrame, y: Array) -> tuple[list[_identify.Slope], _identify.Evidence]:
+    def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        """Set the parameters with their intervals, and each row's prediction without that row."""
         made = _identify.slopes(self.expression_, frame)
         jacobian = np.column_stack([slope.column for slope in made]) if made else np.zeros((len(y), 0))
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
         predicted = self.expression_.predict(frame)
-        return made, _identify.evidence(jacobian, predicted, y, unit, self.loss == "squared")
-
-    def _with_intervals(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> list[Parameter]:
-        made, known = self._evidence(frame, y)
-        clusters = len(y) if groups is None else len(np.unique(groups))
+        known = _identify.evidence(jacobian, predicted, y, unit, self.loss == "squared")
         covered, flatness = _identify.covariance(known, groups)
+        clusters = len(y) if groups is None else len(np.unique(groups))
         found = _identify.parameters(made, covered, flatness, clusters - len(made))
-        return _with_undetermined(found, self.expression_)
+        self.parameters_ = _with_undetermined(found, self.expression_)
+        self.left_out_ = np.asarray(predicted - _identify.held_out_shift(known))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         # Replicates that share a configuration must leave together: only refitting shows that.
-        if groups is not None:
-            return super()._held_out(frame, y, groups)
-        _, known = self._evidence(frame, y)
-        return np.asarray(self.expression_.predict(frame) - _identify.held_out_shift(known))
+        return self.left_out_ if groups is None else super()._held_out(frame, y, groups)
 
     def _predict(self, frame: pd.DataFrame) -> Array:
         return self.expression_.predict(frame)

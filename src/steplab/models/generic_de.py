@@ -51,11 +51,12 @@ class GenericDE(Generic):
         prepared = prepare(frame, y, self.roles_, self.levels_, self.loss, self.penalty_)
         prepared = _in_table_units(prepared, y) if self.units == "table" else _rounded(prepared)
         points = [self._evolved(prepared.problem, seed) for seed in range(self.seeds)]
+        points.sort(key=lambda point: -point.cost)  # the best comes last and stays
         runs = []
         for point in points:
             self.expression_ = prepared.expression(point)
-            runs.append(self._with_intervals(frame, y, groups))
-        self.expression_ = prepared.expression(min(points, key=lambda point: point.cost))
+            self._judge(frame, y, groups)
+            runs.append(self.parameters_)
         self.parameters_ = [_over_seeds(same) for same in zip(*runs, strict=True)]
 
     def _evolved(self, problem: Problem, seed: int) -> Point:

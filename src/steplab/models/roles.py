@@ -87,7 +87,11 @@ def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
             )
         values = X[column]
         made[column] = _text(values) if column in roles.categorical else _numbers(values, column)
-    return pd.DataFrame(made)
+    # Plain objects: pandas would otherwise turn text into its string type, on which all is slower.
+    frame = pd.DataFrame({c: made[c] for c in roles.numeric}, index=pd.RangeIndex(len(X)))
+    for c in roles.categorical:
+        frame[c] = pd.Series(made[c], dtype=object)
+    return frame[list(roles.columns)]
 
 
 def _text(values: pd.Series) -> np.ndarray:
