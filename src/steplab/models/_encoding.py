@@ -91,21 +91,24 @@ class TargetScale:
     """The target as a standardised number, its logarithm where it is positive."""
 
     logarithmic: bool
+    unit: float
     centre: float
     scale: float
 
     def forward(self, y: Array) -> Array:
         """From the target to the number that is learned."""
-        return np.asarray(((np.log(y) if self.logarithmic else y) - self.centre) / self.scale)
+        plain = y / self.unit
+        return np.asarray(((np.log(plain) if self.logarithmic else plain) - self.centre) / self.scale)
 
     def back(self, z: Array) -> Array:
         """From the learned number to the target."""
         value = z * self.scale + self.centre
-        return np.asarray(np.exp(np.minimum(value, 700)) if self.logarithmic else value)
+        return np.asarray(self.unit * (np.exp(np.minimum(value, 700)) if self.logarithmic else value))
 
 
 def target_scale(y: Array) -> TargetScale:
     """The scale of a target: logarithmic, so that errors count relative to it, if all of it is positive."""
     logarithmic = bool(np.min(y) > 0)
-    z = np.log(y) if logarithmic else y
-    return TargetScale(logarithmic, float(np.mean(z)), float(np.std(z)) or 1.0)
+    unit = float(np.median(np.abs(y))) or 1.0
+    z = np.log(y / unit) if logarithmic else y / unit
+    return TargetScale(logarithmic, unit, float(np.mean(z)), float(np.std(z)) or 1.0)

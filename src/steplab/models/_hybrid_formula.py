@@ -53,10 +53,9 @@ def _compute(law: Law, value: dict[str, float]) -> Node:
     constant, sizes = _sizes(law, value, "compute")
     parts = law.parts
     nodes = [number(float(np.exp(value["per_sample"] + constant)))]
-    if parts.batch:
-        batch = column(parts.batch)
-        nodes.append(op("div", batch, column(parts.workers)) if parts.batch_is_global else batch)
+    nodes += [column(parts.batch)] if parts.batch else []
     own = _times(*nodes, *sizes)
+    own = op("div", own, column(parts.workers)) if parts.shared else own
     if "overhead" in value:
         own = op("add", number(float(np.exp(value["overhead"]))), own)
     return _times(own, *_levels(law, value, "compute"))

@@ -23,12 +23,14 @@ def level_factors(
     columns = [np.ones(len(frame))]
     for column in numeric:
         values = frame[column].to_numpy(float)
-        columns.append(np.log(values) if np.min(values) > 0 else values / (np.max(np.abs(values)) or 1.0))
-    floor = 1e-3 * float(np.median(np.abs(y))) or 1e-12
+        values = values / (float(np.median(np.abs(values))) or float(np.max(np.abs(values))) or 1.0)
+        columns.append(np.log(values) if np.min(values) > 0 else values)
+    # In units of a typical target: its own unit must not even change a rounding.
+    plain = y / (float(np.median(np.abs(y))) or 1.0)
     design = np.column_stack([*columns, coded])
     # A touch of ridge decides what the rows do not.
     gram = design.T @ design + 1e-6 * len(y) * np.eye(design.shape[1])
-    found = np.linalg.solve(gram, design.T @ np.log(np.maximum(y, floor)))[len(columns) :]
+    found = np.linalg.solve(gram, design.T @ np.log(np.maximum(plain, 1e-3)))[len(columns) :]
     factors: Factors = {column: {known[0]: 1.0} for column, known in levels.items() if known}
     for (column, name), effect in zip(names, found, strict=True):
         factors[column][name] = float(np.exp(np.clip(effect, -20, 20)))

@@ -32,12 +32,15 @@ NODES = frozenset({
 
 @dataclass(frozen=True)
 class Parts:
-    """The columns that the physics knows; an empty name means that there is none."""
+    """The columns that the physics knows; an empty name means that there is none.
+
+    `shared` says that the workers share the work of a batch (strong scaling); otherwise each has its own.
+    """
 
     workers: str = ""
     batch: str = ""
     nodes: str = ""
-    batch_is_global: bool = False
+    shared: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,7 +63,7 @@ def find_parts(
     """The parts by name among numeric columns; a part that is told wins, and "none" switches it off.
 
     >>> find_parts(pd.DataFrame({"gpus": [1, 2], "bsz": [8, 8]}), ["gpus", "bsz"])
-    Parts(workers='gpus', batch='bsz', nodes='', batch_is_global=False)
+    Parts(workers='gpus', batch='bsz', nodes='', shared=False)
     """
     count = _chosen(frame, columns, workers, WORKERS, "workers")
     size = _chosen(frame, columns, batch, BATCH, "batch") or _chosen(
@@ -70,7 +73,7 @@ def find_parts(
     if not count and hosts:
         # A table that only counts nodes has one worker in each, as far as it tells.
         count, hosts = hosts, ""
-    return Parts(count, size, hosts, bool(count) and plain(size) in GLOBAL_BATCH)
+    return Parts(count, size, hosts, shared=bool(count) and plain(size) in GLOBAL_BATCH)
 
 
 def _chosen(

@@ -4,7 +4,8 @@ t = (C^γ + S^γ)^(1/γ), with
 C = (overhead + per_sample · batch · Π factor^u) · Π level      what a rank computes on its own
 S = (latency·[N>1] + between·[K>1] + reach·(K^p − 1)/p + within·ln(N/K)) · Π factor^v · Π level
 
-N workers on K nodes; without a column of nodes, N stands for K and the terms of nodes are left out.
+If the workers share a batch, it counts as batch / N. N workers on K nodes; without a column of nodes, N
+stands for K and the terms of nodes are left out.
 γ = 1 adds the two, γ → ∞ hides the shorter behind the longer: the overlap of the Pollux paper (Qiao and
 others, OSDI 2021, section 3.2). The power p joins three laws: −1 is the bandwidth term
 (N−1)/N of a ring, 0 the ln N of a tree's latency and of waiting for the slowest of N ranks (the expected
@@ -31,6 +32,7 @@ TYPICAL_ERROR = 0.05
 STRONGEST_OVERLAP = 10.0
 MOST_ROWS = 4000
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
+TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within")
 WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.1, 3.0, 2.0
 
 
@@ -48,7 +50,7 @@ class Factor:
     def values(self, frame: pd.DataFrame) -> Array:
         """What the factor's coefficient multiplies, in logarithms of time."""
         if self.kind == "level":
-            return (frame[self.column].to_numpy() == self.level).astype(float)
+            return np.asarray(frame[self.column].to_numpy() == self.level, float)
         values = frame[self.column].to_numpy(float)
         if self.kind == "power":
             # Below the smallest positive double there is nothing to take a power of.
@@ -117,7 +119,7 @@ class Law:
         workers = np.maximum(frame[self.parts.workers].to_numpy(float), 1) if self.parts.workers else one
         nodes = np.clip(frame[self.parts.nodes].to_numpy(float), 1, workers) if self.parts.nodes else one
         batch = frame[self.parts.batch].to_numpy(float) if self.parts.batch else one
-        batch = batch / workers if self.parts.batch_is_global else batch
+        batch = batch / workers if self.parts.shared else batch
         blocks = [
             [factor.values(frame) for factor in self.factors if (factor.kind == "level") == is_level]
             for is_level in (False, True)
@@ -203,8 +205,11 @@ def fit_law(law: Law, at: Inputs, y: Array, start: Array | None = None) -> Array
     if len(y) > MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
         at, y = at.take(rows), y[rows]
-    centre, width = law.prior(y, at.batch)
-    logs = np.log(y)
+    # In units of a typical time, so that the target's own unit cannot move the search.
+    typical = float(np.median(y))
+    shift = np.array([np.log(typical) if name in TIMES else 0.0 for name in law.names])
+    centre, width = law.prior(y / typical, at.batch)
+    logs = np.log(y / typical)
 
     def residuals(theta: Array) -> Array:
         ratio = (np.log(np.maximum(step_time(law, theta, at), 1e-300)) - logs) / TYPICAL_ERROR
@@ -212,9 +217,9 @@ def fit_law(law: Law, at: Inputs, y: Array, start: Array | None = None) -> Array
         robust = np.sign(ratio) * np.sqrt(2 * (np.sqrt(1 + ratio**2) - 1))
         return np.concatenate([robust, (theta - centre) / width])
 
-    starts = _starts(law, centre) if start is None else [start]
-    found = [least_squares(residuals, begin, max_nfev=150, x_scale=1.0) for begin in starts]
-    return np.asarray(min(found, key=lambda result: float(result.cost)).x)
+    starts = _starts(law, centre) if start is None else [start - shift]
+    found = [least_squares(residuals, begin, max_nfev=150) for begin in starts]
+    return np.asarray(min(found, key=lambda result: float(result.cost)).x + shift)
 
 
 def _starts(law: Law, centre: Array) -> list[Array]:
@@ -223,6 +228,11 @@ def _starts(law: Law, centre: Array) -> list[Array]:
     steps |= dict.fromkeys(("latency", "reach", "between", "within"), (-1, 1))
     moves = [np.array([steps.get(name, (0, 0))[i] for name in law.names], float) for i in (0, 1)]
     return [centre, centre + moves[0], centre + moves[1]]
+
+
+def misfit(law: Law, theta: Array, at: Inputs, y: Array) -> float:
+    """The mean absolute error of the logarithms."""
+    return float(np.mean(np.abs(np.log(step_time(law, theta, at)) - np.log(y))))
 
 
 def uncertainty(law: Law, theta: Array, at: Inputs, y: Array) -> Array:

@@ -103,8 +103,8 @@ class TunedModel(PerformanceModel):
         if not used <= set(self.roles_.columns):
             raise ValueError("the encoding names columns that the model does not have")
         scale = state["scale"]
-        centre, width = (float(value) for value in numbers([scale["centre"], scale["scale"]], 2))
-        self.scale_ = TargetScale(bool(scale["logarithmic"]), centre, width)
+        unit, centre, width = (float(v) for v in numbers([scale[n] for n in ("unit", "centre", "scale")], 3))
+        self.scale_ = TargetScale(bool(scale["logarithmic"]), unit, centre, width)
         self.setting_ = {str(name): float(value) for name, value in state["setting"].items()}
         columns = len(self.encoding_.numeric) + len(self.encoding_.levels)
         self.learned_ = self._learned_from(state["learned"], max(columns, 1))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from steplab.core.errors import ModelError
+from steplab.core.errors import ModelError, allowed
 from steplab.models import _physics
 from steplab.models._hybrid_formula import law_formula, law_parameters
 from steplab.models._kriging import Kriging, learn, nothing, with_lengths
@@ -27,7 +27,8 @@ class Hybrid(PerformanceModel):
 
     The correction is a smooth function of the factors that fades to 1 beyond the measured range; `formula` is
     the law without it. `workers`, `batch` and `nodes` name the columns that the law needs; left empty they
-    are recognised by their names, "none" switches one off.
+    are recognised by their names, "none" switches one off. `scaling` is "weak" if each worker has a batch of
+    its own, "strong" if they share it; left empty, the better fit decides.
     """
 
     formula_leaves_out: ClassVar[str] = "the local correction, which is near 1 and fades out of range"
@@ -39,10 +40,12 @@ class Hybrid(PerformanceModel):
 
     def __init__(
         self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
-        workers: str = "", batch: str = "", nodes: str = "", correct: bool = True,
+        workers: str = "", batch: str = "", nodes: str = "", scaling: str = "",
+        correct: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
-        self.workers, self.batch, self.nodes, self.correct = workers, batch, nodes, correct
+        self.workers, self.batch, self.nodes = workers, batch, nodes
+        self.scaling, self.correct = scaling, correct
 
     def _rows_needed(self, frame: pd.DataFrame) -> int:
         return len(frame.columns) + 3
@@ -51,23 +54,35 @@ class Hybrid(PerformanceModel):
         if np.min(y) <= 0:
             hint = "remove rows with a target of zero or below, or use another model"
             raise ModelError("model 'hybrid' describes times, which are positive", hint=hint)
-        self.law_ = self._law(frame)
+        laws = self._laws(frame)
+        thetas = [_physics.fit_law(law, law.inputs(frame), y) for law in laws]
+        misfits = [_physics.misfit(law, t, law.inputs(frame), y) for law, t in zip(laws, thetas, strict=True)]
+        best = int(np.argmin(misfits))
+        self.law_, self.theta_ = laws[best], thetas[best]
         at = self.law_.inputs(frame)
-        self.theta_ = _physics.fit_law(self.law_, at, y)
         self.errors_ = _physics.uncertainty(self.law_, self.theta_, at, y)
         place = self._places(frame)
         self.correction_ = (
             learn(place, self._left(self.theta_, frame, y)) if self.correct else nothing(place.shape[1])
         )
 
-    def _law(self, frame: pd.DataFrame) -> Law:
+    def _laws(self, frame: pd.DataFrame) -> list[Law]:
+        """The law; both with own and with shared batches unless the column's name or the user decides."""
         parts = find_parts(frame, self.roles_.numeric, self.workers, self.batch, self.nodes)
         if parts.workers and frame[parts.workers].max() <= 1:
             parts = Parts("", parts.batch, "")
         if parts.batch and frame[parts.batch].min() <= 0:
-            parts = Parts(parts.workers, "", parts.nodes)
+            parts = Parts(parts.workers, "", parts.nodes, parts.shared)
         others = [column for column in self.roles_.numeric if column not in parts.columns]
-        return Law(parts, tuple(_physics.factors(frame, others, self.levels_)))
+        further = tuple(_physics.factors(frame, others, self.levels_))
+        if not parts.workers or parts.shared or self.scaling:
+            return [Law(replace(parts, shared=bool(parts.workers) and self._strong(parts)), further)]
+        return [Law(parts, further), Law(replace(parts, shared=True), further)]
+
+    def _strong(self, parts: Parts) -> bool:
+        if self.scaling not in ("", "weak", "strong"):
+            raise ModelError(f"scaling is {self.scaling!r}", hint=allowed(("weak", "strong")))
+        return self.scaling == "strong" or (parts.shared and not self.scaling)
 
     def _left(self, theta: Array, frame: pd.DataFrame, y: Array) -> Array:
         """What the law leaves unexplained, in logarithms, without outliers."""
