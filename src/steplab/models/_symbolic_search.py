@@ -7,7 +7,8 @@ adds up always has the same unit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,14 +21,14 @@ Array = np.ndarray
 SYMBOLS = "add,mul,div,sqrt,log,constant,variable"
 LENGTH = 16
 SEEDS = (1, 2)
-EVALUATIONS = 30_000
 MOST_ROWS = 1_000
 # How far beyond each measured border a candidate must stay sane, as a factor.
 REACH = 4.0
 NEGLIGIBLE = 1e-4
+GATHERED: dict[str, Callable[[list[float]], float]] = {"add": sum, "mul": math.prod}
 
 
-def expressions(X: Array, z: Array) -> list[Node]:
+def expressions(X: Array, z: Array, evaluations: int) -> list[Node]:
     """Candidate trees over columns named X1, X2 …, with coefficients c0, c1 … in place of numbers."""
     from pyoperon.sklearn import SymbolicRegressor
 
@@ -36,7 +37,7 @@ def expressions(X: Array, z: Array) -> list[Node]:
     for seed in SEEDS:
         search = SymbolicRegressor(
             allowed_symbols=SYMBOLS, max_length=LENGTH, max_depth=6, population_size=300, generations=1000,
-            max_evaluations=EVALUATIONS, objectives=["mse", "length"], optimizer_iterations=3, n_threads=1,
+            max_evaluations=evaluations, objectives=["mse", "length"], optimizer_iterations=3, n_threads=1,
             random_state=seed,
         )  # fmt: skip
         search.fit(X[:MOST_ROWS], z[:MOST_ROWS])
@@ -62,17 +63,28 @@ def simplified(tree: Node) -> Node:
     """The tree with constant parts computed and with zeros and ones left out."""
     if "args" not in tree:
         return tree
-    args = [simplified(arg) for arg in tree["args"]]
     name = tree["op"]
+    args = [simplified(arg) for arg in tree["args"]]
+    args = _gathered(name, args) if name in GATHERED else args
     made = op(name, *args)
     if all(arg["op"] == "number" for arg in args):
         value = float(Formula(made).evaluate(pd.DataFrame(index=[0]))[0])
         return number(value) if np.isfinite(value) else made
     idle = {"add": 0.0, "mul": 1.0}.get(name)
+    if len(args) == 1 and idle is not None:
+        return args[0]
     if idle is not None:
         kept = [a for a in args if a["op"] != "number" or abs(a["value"] - idle) > NEGLIGIBLE]
         return kept[0] if len(kept) == 1 else op(name, *kept)
     return made
+
+
+def _gathered(name: str, args: list[Node]) -> list[Node]:
+    """The arguments of a sum or product with those of inner ones, and all numbers made into one."""
+    flat = [inner for arg in args for inner in (arg["args"] if arg["op"] == name else [arg])]
+    values = [arg["value"] for arg in flat if arg["op"] == "number"]
+    rest = [arg for arg in flat if arg["op"] != "number"]
+    return [number(float(GATHERED[name](values))), *rest] if values else rest
 
 
 def opened(tree: Node) -> tuple[Node, Array]:

@@ -68,8 +68,12 @@ class Auto(PerformanceModel):
             raise ModelError("no readable model could be fitted", hint=self.trials_[0].reason)
         self.chosen_ = self._candidate(best.model, frame, y, groups)
 
-    def _candidate(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> PerformanceModel:
-        made = load_model_class(name)(self.roles_.intrinsic, self.roles_.categorical, self.roles_.extrinsic)
+    def _candidate(
+        self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None, *, quick: bool = False
+    ) -> PerformanceModel:
+        # A search that is cut short ranks a model well enough; the chosen one is then fitted in full.
+        options = load_model_class(name).quick_options if quick else {}
+        made = load_model_class(name)(*asdict(self.roles_).values(), **options)
         made.roles_, made.target_ = self.roles_, self.target_
         made._learn(frame.reset_index(drop=True), y, groups)
         return made
@@ -89,7 +93,7 @@ class Auto(PerformanceModel):
         floor = 0.1 * float(np.median(np.abs(y))) or 1.0
         for train, test in splits:
             group = None if groups is None else groups[train]
-            model = self._candidate(name, frame.iloc[train], y[train], group)
+            model = self._candidate(name, frame.iloc[train], y[train], group, quick=True)
             known = test[model._known(frame.iloc[test])]
             if len(known):
                 predicted = model._predict(frame.iloc[known].reset_index(drop=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,6 @@ from steplab.models._symbolic_search import expressions, refitted, sane
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
 from steplab.models.formula import Formula, Node, column, level, number, op
 
-CANDIDATES = 8
-
 
 class Symbolic(PerformanceModel):
     """t = unit · f(x_1/x̄_1, x_2/x̄_2 …) · levels, with f found by genetic programming (Operon).
@@ -26,10 +24,19 @@ class Symbolic(PerformanceModel):
     held-out upper ranges is taken.
     """
 
+    quick_options: ClassVar[Mapping[str, Any]] = {"evaluations": 5_000, "candidates": 2}
+
     tree_: Node
     typical_: dict[str, float]
     unit_: float
     factors_: Factors
+
+    def __init__(
+        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        evaluations: int = 30_000, candidates: int = 8,
+    ) -> None:  # fmt: skip
+        super().__init__(intrinsic, categorical, extrinsic)
+        self.evaluations, self.candidates = evaluations, candidates
 
     def _rows_needed(self, frame: pd.DataFrame) -> int:
         return max(12, 2 * len(frame.columns) + 4)
@@ -49,7 +56,7 @@ class Symbolic(PerformanceModel):
             self.tree_ = number(float(np.median(z)))
             return
         order = np.random.default_rng(0).permutation(len(z))
-        found = expressions(scaled.to_numpy()[order], z[order])
+        found = expressions(scaled.to_numpy()[order], z[order], self.evaluations)
         self.tree_ = self._best(found, scaled, z, weight, groups)
 
     def _scaled(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -70,7 +77,7 @@ class Symbolic(PerformanceModel):
         safe = [tree for tree in fitted if sane(tree, scaled, z)]
         if not safe:
             return number(float(np.median(z)))
-        near = sorted(safe, key=lambda tree: _miss(tree, scaled, z, weight))[:CANDIDATES]
+        near = sorted(safe, key=lambda tree: _miss(tree, scaled, z, weight))[: self.candidates]
         splits = folds(len(z), groups, 3) + upper_ranges(scaled, list(scaled.columns))
 
         def error(tree: Node) -> float:
