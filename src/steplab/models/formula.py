@@ -164,6 +164,13 @@ def _joined_sum(parts: list[str]) -> str:
     return reduce(lambda a, b: f"{a} - {b[1:]}" if b[0] == "-" else f"{a} + {b}", parts)
 
 
+def _signed(sign: str, name: str, inner: list[str], args: list[tuple[str, int]]) -> tuple[str, int]:
+    """An operation written out; a product may begin with a minus, and then binds like one."""
+    if name in ("mul", "div") and args[0][0].startswith("-") and " " not in args[0][0]:
+        return sign.join([args[0][0], *inner[1:]]), BINDING["neg"]
+    return sign.join(inner), BINDING[name]
+
+
 def _text(node: Node) -> tuple[str, int]:
     """The text of a node and how tightly it binds."""
     name = node["op"]
@@ -181,7 +188,7 @@ def _text(node: Node) -> tuple[str, int]:
     if name == "add":
         return _joined_sum([arg[0] for arg in args]), binding
     if name in ("sub", "mul", "div", "pow"):
-        return {"sub": " - ", "mul": "·", "div": "/", "pow": "^"}[name].join(inner), binding
+        return _signed({"sub": " - ", "mul": "·", "div": "/", "pow": "^"}[name], name, inner, args)
     if name == "neg":
         return f"-{_bracketed(args[0], 2, '(', ')')}", binding
     return f"{name}({', '.join(arg[0] for arg in args)})", 9
@@ -218,7 +225,7 @@ def _latex(node: Node) -> tuple[str, int]:
     if name == "add":
         return _joined_sum(plain), binding
     if name in ("sub", "mul"):
-        return {"sub": " - ", "mul": r" \cdot "}[name].join(inner), binding
+        return _signed({"sub": " - ", "mul": r" \cdot "}[name], name, inner, args)
     if name == "div":
         return rf"\frac{{{plain[0]}}}{{{plain[1]}}}", 9
     if name == "pow":

@@ -49,7 +49,7 @@ class GenericDE(Generic):
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         self.penalty_ = parse_penalty(self.penalty).penalty
         prepared = prepare(frame, y, self.roles_, self.levels_, self.loss, self.penalty_)
-        prepared = _in_table_units(prepared, y) if self.units == "table" else _rounded(prepared)
+        prepared = in_table_units(prepared, y) if self.units == "table" else _rounded(prepared)
         points = [self._evolved(prepared.problem, seed) for seed in range(self.seeds)]
         points.sort(key=lambda point: -point.cost)  # the best comes last and stays
         runs = []
@@ -86,7 +86,7 @@ def objective_of(problem: Problem) -> tuple[Array, Array, Callable[[Array], floa
     return low, np.concatenate([problem.high, np.full(size, LARGEST)]), cost
 
 
-def _in_table_units(prepared: Prepared, y: Array) -> Prepared:
+def in_table_units(prepared: Prepared, y: Array) -> Prepared:
     """The same problem without any scaling: factors and target as they stand in the table."""
     problem = prepared.problem
 

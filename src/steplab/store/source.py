@@ -94,7 +94,8 @@ def clean_name(name: object) -> str:
         return text
     bare = re.sub(r"[\[({][^\])}]*[\])}]", " ", text)
     bare = re.sub(r"\W+", "_", bare.strip().lower()).strip("_") or re.sub(r"\W+", "_", text).strip("_")
-    return bare if bare.isidentifier() else f"x{bare}"
+    name = bare if bare[:1].isidentifier() else f"x{bare}"
+    return name if name.isidentifier() else "x" + "_".join(str(ord(letter)) for letter in bare)
 
 
 def _renamed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
