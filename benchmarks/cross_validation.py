@@ -1,11 +1,14 @@
-"""Five random folds on public measurements: is the best readable model as accurate as the tuned forest?
+"""Five random folds on public measurements: the readable models beside the tuned random forest.
 
-Scalability and placements of six workloads (petuum/adaptdl, branch osdi21-artifact, Apache-2.0). A placement is
-a digit for each node: its length is the number of nodes, the sum of its digits the number of replicas.
+Scalability and placements of six workloads (petuum/adaptdl, branch osdi21-artifact, Apache-2.0). A placement
+has a digit for each node: its length is the number of nodes, the sum of its digits the number of replicas.
 """
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 import sys
 from pathlib import Path
 
@@ -14,7 +17,6 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))
 from extrapolation import WORKLOADS, data_folder
-
 from steplab.models import load_model_class
 from steplab.models.selection import held_out, random_folds
 

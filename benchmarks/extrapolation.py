@@ -67,7 +67,7 @@ def peers() -> dict[str, list[float]]:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", home], check=True)
         wanted = ["extrap==4.2.5", "pandas", "scipy"]
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--quiet", *wanted], check=True)
     told = subprocess.run([python, PEERS, data_folder()], capture_output=True, text=True)
     if told.returncode:
         print(f"the peers could not be run: {told.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
