@@ -1,9 +1,11 @@
 import json
-import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+
+from steplab.cli import main
 
 AWKWARD = "Batch Size [images],Workers,note,constant,t iter (ms)\n"
 
@@ -21,16 +23,29 @@ def times(tmp_path):
     return path
 
 
-def compare(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "steplab", "compare", *map(str, arguments)], capture_output=True, text=True
-    )
+@dataclass
+class Told:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def compare(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["steplab", "compare", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return Told(int(stop.value.code or 0), said.out, said.err)
+
+    return run
 
 
 COLUMNS = ("--target", "t iter (ms)", "--extrinsic", "Batch Size [images],Workers")
 
 
-def test_random_folds_as_json(times):
+def test_random_folds_as_json(compare, times):
     told = compare(times, *COLUMNS, "--models", "linear,ssgd", "--folds", 3, "--json")
     assert told.returncode == 0, told.stderr
     document = json.loads(told.stdout)
@@ -40,7 +55,7 @@ def test_random_folds_as_json(times):
     assert "fitting linear" in told.stderr
 
 
-def test_held_out_ranges_and_a_formula_of_ones_own(times):
+def test_held_out_ranges_and_a_formula_of_ones_own(compare, times):
     told = compare(
         times, *COLUMNS, "--models", "linear", "--formula", "a0 + a1*batch_size + a2*log2(Workers)",
         "--holdout", "Workers>4", "--holdout", "Batch Size [images]>32", "--json",
@@ -52,7 +67,7 @@ def test_held_out_ranges_and_a_formula_of_ones_own(times):
     assert [part["holdout"] for part in document["holdouts"]] == ["Workers>4", "batch_size>32"]
 
 
-def test_a_model_that_cannot_be_fitted_has_a_row_with_the_reason(times):
+def test_a_model_that_cannot_be_fitted_has_a_row_with_the_reason(compare, times):
     told = compare(times, *COLUMNS, "--models", "linear,load-imbalance", "--json")
     rows = {row["model"]: row for row in json.loads(told.stdout)["rows"]}
     assert rows["load-imbalance"]["mae"] is None
@@ -68,14 +83,14 @@ def test_a_model_that_cannot_be_fitted_has_a_row_with_the_reason(times):
         (("--folds", "1"), "at least 2"),
     ],
 )
-def test_a_mistake_is_one_sentence(times, arguments, told):
+def test_a_mistake_is_one_sentence(compare, times, arguments, told):
     result = compare(times, *COLUMNS, *arguments)
     assert result.returncode == 1
     assert told in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_the_table_fits_a_terminal(times):
+def test_the_table_fits_a_terminal(compare, times):
     told = compare(times, *COLUMNS, "--models", "linear", "--folds", 3)
     assert "MAPE %" in told.stdout
     assert max(map(len, told.stdout.splitlines())) <= 100

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from steplab.models._physics import Factor, Law, growth, overlap
+from steplab.models._physics import GROWTH_WIDTH, Factor, Law, growth, overlap
 from steplab.models.base import Parameter
 from steplab.models.formula import Formula, Node, column, level, number, op, power
 
@@ -118,7 +118,8 @@ def law_parameters(law: Law, theta: Array, errors: Array) -> list[Parameter]:
         read = _reader(name, named)
         low, middle, high = (read(v) for v in (value - 1.96 * error, value, value + 1.96 * error))
         limit = DETERMINED if name in MEANINGS and name != "growth" else DETERMINED_POWER
-        limit = 0.1 if name == "growth" else limit
+        # What is hardly narrower than its prior was told by the prior, not by the data.
+        limit = GROWTH_WIDTH / 2 if name == "growth" else limit
         made.append(Parameter(meaning, symbol, middle, low, high, bool(error < limit)))
     return made
 

@@ -71,7 +71,7 @@ def fitted(tree: dict[str, Any], frame: pd.DataFrame, y: Array) -> dict[str, flo
 
     def residuals(theta: Array) -> Array:
         value = Formula(filled(tree, dict(zip(names, theta, strict=True)))).evaluate(frame)
-        return np.asarray(np.nan_to_num((value - y) / scale, nan=1e6, posinf=1e6, neginf=-1e6))
+        return np.asarray(np.clip(np.nan_to_num((value - y) / scale, nan=1e6), -1e6, 1e6))
 
     if not names:
         return {}
@@ -80,7 +80,9 @@ def fitted(tree: dict[str, Any], frame: pd.DataFrame, y: Array) -> dict[str, flo
     # Coefficients may multiply anything, so the starts spread over orders of magnitude.
     starts = [np.full(len(names), typical), np.ones(len(names)), np.zeros(len(names))]
     starts += [typical * 10 ** generator.uniform(-4, 1, len(names)) for _ in range(STARTS)]
-    found = [least_squares(residuals, start, x_scale="jac", max_nfev=200) for start in starts]
+    # Far starts may overflow on their way; they lose, and that is all.
+    with np.errstate(all="ignore"):
+        found = [least_squares(residuals, start, x_scale="jac", max_nfev=100) for start in starts]
     best = min(found, key=lambda result: float(result.cost))
     if np.max(np.abs(best.fun)) >= 1e6:
         raise ModelError("it has no value for some rows", where="formula", hint="check logarithms and roots")
