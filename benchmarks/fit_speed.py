@@ -1,7 +1,7 @@
 """Speed and quality of the generic model's fit against SciPy's differential evolution with default settings.
 
 Source-sized problem: 1000 rows, 25 unknowns, three data sets (benchmarks/published.py). Differential
-evolution minimises the mean absolute error in the table's units within the source's bounds, as the source did;
+evolution minimises the mean absolute error in the table's units within the bounds of the source, as it did;
 both run here, in turn, on one thread. Ratios are of CPU time, which a neighbour on the machine disturbs less.
 """
 

@@ -15,6 +15,12 @@ import pandas as pd
 
 from steplab.models.formula import Formula, Node, level, number, op, power
 
+Columns = pd.DataFrame | Mapping[str, np.ndarray]
+
+
+def _rows(frame: Columns) -> int:
+    return len(frame) if isinstance(frame, pd.DataFrame) else len(next(iter(frame.values())))
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -27,30 +33,31 @@ class Expression:
     scale: dict[str, float]
     constant: float
 
-    def terms(self, frame: pd.DataFrame) -> np.ndarray:
+    def terms(self, frame: Columns) -> np.ndarray:
         """Each intrinsic term of each row, without its coefficient."""
         with np.errstate(divide="ignore"):
             made = [
-                frame[c].to_numpy(float) ** p if p else np.ones(len(frame)) for c, p in self.power.items()
+                np.asarray(frame[c], float) ** p if p else np.ones(_rows(frame))
+                for c, p in self.power.items()
             ]
-        return np.column_stack(made) if made else np.empty((len(frame), 0))
+        return np.column_stack(made) if made else np.empty((_rows(frame), 0))
 
-    def outer(self, frame: pd.DataFrame) -> np.ndarray:
+    def outer(self, frame: Columns) -> np.ndarray:
         """The product of the extrinsic factors."""
-        product = np.ones(len(frame))
+        product = np.ones(_rows(frame))
         with np.errstate(divide="ignore"):
             for name, q in self.scale.items():
-                product = product * (frame[name].to_numpy(float) ** q if q else 1.0)
+                product = product * (np.asarray(frame[name], float) ** q if q else 1.0)
         return product
 
-    def predict(self, frame: pd.DataFrame) -> np.ndarray:
+    def predict(self, frame: Columns) -> np.ndarray:
         """The value of each row."""
         # A term without weight is left out, or 0·∞ would spoil the sum at a factor of 0.
         used = np.array([a != 0 for a in self.coef.values()], bool)
         coef = np.array(list(self.coef.values()))
         inner = self.base + self.terms(frame)[:, used] @ coef[used]
         for name, values in self.levels.items():
-            inner = inner + by_level(frame[name].to_numpy(), values)
+            inner = inner + by_level(np.asarray(frame[name]), values)
         return np.asarray(inner * self.outer(frame) + self.constant)
 
     def formula(self) -> Formula:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from steplab.models._expression import Expression
+from steplab.models._expression import Columns, Expression
 from steplab.models.base import Parameter
 from steplab.models.intervals import best_power, floor_of, scale_of
 
@@ -36,13 +36,14 @@ class Slope:
     column: Array
 
 
-def slopes(expression: Expression, frame: pd.DataFrame) -> list[Slope]:
+def slopes(expression: Expression, frame: Columns) -> list[Slope]:
     """The parameters that are in play, each with its column of the Jacobian."""
     outer, terms = expression.outer(frame), expression.terms(frame)
     inner = expression.predict(frame) - expression.constant
+    distinct = {c: len(np.unique(frame[c])) for c in (*expression.coef, *expression.scale)}
     made = []
     for i, (c, a) in enumerate(expression.coef.items()):
-        if frame[c].nunique() < 2:
+        if distinct[c] < 2:
             continue
         if a == 0:
             # At the bound the term is silent, yet what it might have been adds to the doubt about the others.
@@ -50,24 +51,24 @@ def slopes(expression: Expression, frame: pd.DataFrame) -> list[Slope]:
         else:
             own = a * terms[:, i] * outer
             made.append(Slope(c, "a", a, True, (0, np.inf), own))
-            if frame[c].nunique() > 2:
+            if distinct[c] > 2:
                 made.append(Slope(c, "p", expression.power[c], False, (-5, 5), own * _log(frame, c)))
     if expression.base > 0:
         made.append(Slope("base", "b", expression.base, True, (0, np.inf), expression.base * outer))
     for c, values in expression.levels.items():
         for name, value in list(values.items())[1:]:
-            chosen = (frame[c].to_numpy() == name) * outer
+            chosen = (np.asarray(frame[c]) == name) * outer
             made.append(Slope(f"{c}={name}", "d", value, False, (-np.inf, np.inf), chosen))
     made += [Slope(c, "q", q, False, (-5, 5), inner * _log(frame, c))
-             for c, q in expression.scale.items() if frame[c].nunique() > 1]  # fmt: skip
+             for c, q in expression.scale.items() if distinct[c] > 1]  # fmt: skip
     if expression.constant > 0:
         constant = expression.constant
-        made.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(frame), constant)))
+        made.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(outer), constant)))
     return made
 
 
-def _log(frame: pd.DataFrame, c: str) -> Array:
-    values = frame[c].to_numpy(float)
+def _log(frame: Columns, c: str) -> Array:
+    values = np.asarray(frame[c], float)
     return np.log(np.where(values > 0, values, 1.0))
 
 

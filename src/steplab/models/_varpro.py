@@ -177,6 +177,15 @@ def start(problem: Problem, theta: Array) -> Point:
     return Point(theta, coef, basis, residual, _total(problem, residual, coef, theta))
 
 
+def beside(problem: Problem, point: Point, theta: Array, delta: float) -> Point:
+    """The point at other powers, coefficients with the weights of a point that is near."""
+    basis, penalty = problem.basis(theta), problem.penalty
+    ridge = len(problem.y) * penalty.weight(point.coef, penalty.coef)
+    coef = linear_part(problem.y, basis, _roots(problem, point.residual, delta), ridge)
+    residual = problem.y - basis @ coef
+    return Point(theta, coef, basis, residual, _total(problem, residual, coef, theta))
+
+
 def _direction(
     problem: Problem, point: Point, residual: Array, root: Array, prices: tuple[Array, Array]
 ) -> tuple[Array, Array]:
@@ -245,7 +254,7 @@ def _moved(problem: Problem, point: Point, delta: float, damping: float, stretch
 
 
 def descend(problem: Problem, point: Point, delta: float, iterations: int, tolerance: float) -> Point:
-    """Levenberg-Marquardt over the powers, weights renewed at every step, until the powers stand still."""
+    """Levenberg-Marquardt over the powers, weights renewed at every step, until the cost stands still."""
     damping, still, cost = 1e-2, 0, _smooth_cost(problem, point, delta)
     for _ in range(iterations):
         stretch = _stretch(problem, point.residual, delta)
@@ -256,8 +265,7 @@ def descend(problem: Problem, point: Point, delta: float, iterations: int, toler
         if lower > cost * (1 + 1e-13):
             break
         damping = max(damping / 5, 1e-12) if tried <= 1 else damping * 10 ** (tried - 1)
-        change = float(np.abs(candidate.theta - point.theta).max(initial=0))
-        still = still + 1 if change < tolerance and cost - lower < tolerance * cost else 0
+        still = still + 1 if cost - lower < tolerance * cost else 0
         point, cost = candidate, lower
         if still >= 2:
             break

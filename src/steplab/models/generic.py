@@ -36,7 +36,7 @@ class Generic(PerformanceModel):
 
     def __init__(
         self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
-        loss: str = "absolute", penalty: str = "none", starts: int = 2, seed: int = 0,
+        loss: str = "absolute", penalty: str = "none", starts: int = 1, seed: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
         self.loss, self.penalty, self.starts, self.seed = loss, penalty, starts, seed
@@ -61,10 +61,11 @@ class Generic(PerformanceModel):
 
     def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         """Set the parameters with their intervals, and each row's prediction without that row."""
-        made = _identify.slopes(self.expression_, frame)
+        columns = {c: frame[c].to_numpy() for c in self.roles_.columns}
+        made = _identify.slopes(self.expression_, columns)
         jacobian = np.column_stack([slope.column for slope in made]) if made else np.zeros((len(y), 0))
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
-        predicted = self.expression_.predict(frame)
+        predicted = self.expression_.predict(columns)
         known = _identify.evidence(jacobian, predicted, y, unit, self.loss == "squared")
         covered, flatness = _identify.covariance(known, groups)
         clusters = len(y) if groups is None else len(np.unique(groups))
@@ -134,7 +135,9 @@ def _cross_validated(prepared: Prepared, theta: Array, groups: Array | None) -> 
     def held_out(strength: float) -> float:
         total, penalty = 0.0, replace(problem.penalty, coef=strength, power=strength)
         for train, test in parts:
-            point = search(replace(problem.rows(train), penalty=penalty), seed=0, starts=0, near=theta)
+            point = search(
+                replace(problem.rows(train), penalty=penalty), seed=0, starts=0, near=theta, finished=1e-6
+            )
             rest = problem.rows(test)
             total += mean_loss(rest, rest.y - rest.basis(point.theta) @ point.coef) * len(test)
         return total

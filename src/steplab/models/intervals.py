@@ -74,7 +74,13 @@ def scale_of(predicted: np.ndarray, power: float, floor: float) -> np.ndarray:
 def _dependence(scores: np.ndarray, predicted: np.ndarray) -> float:
     if np.ptp(scores) == 0 or np.ptp(predicted) == 0:
         return 0.0
-    return abs(float(stats.spearmanr(scores, predicted).statistic))
+    return abs(float(np.corrcoef(_ranks(scores), _ranks(predicted))[0, 1]))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    ranks = np.empty(len(values))
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return ranks
 
 
 def floor_of(measured: np.ndarray) -> float:

@@ -47,10 +47,10 @@ def _row(prepared: Prepared, penalty: Penalty, near: Array) -> ScanRow:
     problem = replace(prepared.problem, penalty=penalty)
     predicted = np.empty(len(problem.y))
     for train, test in folds(len(problem.y), None, 5):
-        point = search(problem.rows(train), seed=0, starts=0, near=near)
+        point = search(problem.rows(train), seed=0, starts=0, near=near, finished=1e-6)
         predicted[test] = problem.rows(test).basis(point.theta) @ point.coef
     judged = metrics(problem.y, predicted)
-    found = prepared.expression(search(problem, seed=0, starts=0, near=near))
+    found = prepared.expression(search(problem, seed=0, starts=0, near=near, finished=1e-6))
     parameters = {f"{c}.a": a for c, a in found.coef.items()} | {f"{c}.p": p for c, p in found.power.items()}
     parameters |= {
         f"{c}={lv}.d": d for c, values in found.levels.items() for lv, d in list(values.items())[1:]

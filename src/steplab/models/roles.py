@@ -88,19 +88,23 @@ def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
         values = X[column]
         made[column] = _text(values) if column in roles.categorical else _numbers(values, column)
     # Plain objects: pandas would otherwise turn text into its string type, on which all is slower.
-    frame = pd.DataFrame({c: made[c] for c in roles.numeric}, index=pd.RangeIndex(len(X)))
-    for c in roles.categorical:
-        frame[c] = pd.Series(made[c], dtype=object)
-    return frame[list(roles.columns)]
+    text = {c: pd.Series(made[c], dtype=object) for c in roles.categorical}
+    return pd.DataFrame({**made, **text}, index=pd.RangeIndex(len(X)), columns=list(roles.columns))
 
 
 def _text(values: pd.Series) -> np.ndarray:
+    given = values.tolist()
     # 1.0 and 1 are one level, however the table was read.
-    return np.array([f"{v:g}" if isinstance(v, float) else str(v) for v in values.tolist()], dtype=object)
+    if not all(type(value) is str for value in given):
+        given = [f"{value:g}" if isinstance(value, float) else str(value) for value in given]
+    made = np.empty(len(given), dtype=object)
+    made[:] = given
+    return made
 
 
 def _numbers(values: pd.Series, column: str) -> np.ndarray:
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(float)
+    plain = values.dtype == float
+    numbers = values.to_numpy() if plain else pd.to_numeric(values, errors="coerce").to_numpy(float)
     wrong = ~np.isfinite(numbers)
     if wrong.any():
         first = values.iloc[int(np.argmax(wrong))]
@@ -112,7 +116,9 @@ def _numbers(values: pd.Series, column: str) -> np.ndarray:
 def canonical_order(frame: pd.DataFrame, y: np.ndarray) -> np.ndarray:
     """An order of the rows that depends on their contents only: models become invariant to row order."""
     keys = [y, *(frame[column].to_numpy() for column in frame.columns)]
-    codes = [
-        np.unique(key.astype(str) if key.dtype == object else key, return_inverse=True)[1] for key in keys
-    ]
-    return np.lexsort(codes)
+    return np.lexsort([_codes(key) if key.dtype == object else key for key in keys])
+
+
+def _codes(key: np.ndarray) -> np.ndarray:
+    rank = {name: i for i, name in enumerate(sorted(set(key.tolist())))}
+    return np.array([rank[name] for name in key.tolist()])
