@@ -51,10 +51,7 @@ def main() -> None:
     names = sys.argv[1:] or MODELS
     for kind in ("scalability", "placements"):
         print(f"{kind}: MAPE in per cent, 5 random folds; coverage of nominal 90 % intervals")
-        print(
-            f"{'':20}"
-            + "".join(f"{w[:8]:>9}" for w in (*WORKLOADS, "mean", "covered", "least", "most", "fit s"))
-        )
+        print(f"{'':20}" + "".join(f"{w[:8]:>9}" for w in (*WORKLOADS, "mean", "covered", "least", "most", "fit s")))
         means = {}
         for name in names:
             errors, covered, seconds = scored(name, kind)

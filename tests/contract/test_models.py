@@ -106,9 +106,7 @@ def test_the_unit_of_the_target_does_not_matter(fitted):
     model, X, y = fitted
     other = clone(model).fit(X, y * 1024)
     np.testing.assert_allclose(other.predict(X), 1024 * model.predict(X), rtol=1e-4)
-    np.testing.assert_allclose(
-        other.predict_interval(X)[0], 1024 * model.predict_interval(X)[0], rtol=1e-3, atol=1
-    )
+    np.testing.assert_allclose(other.predict_interval(X)[0], 1024 * model.predict_interval(X)[0], rtol=1e-3, atol=1)
 
 
 def test_the_unit_of_a_column_does_not_matter(fitted):
@@ -235,11 +233,7 @@ def _poison(node):
 
 
 def _replace_first_number(node):
-    items = (
-        list(node.items() if isinstance(node, dict) else enumerate(node))
-        if isinstance(node, dict | list)
-        else []
-    )
+    items = list(node.items() if isinstance(node, dict) else enumerate(node)) if isinstance(node, dict | list) else []
     for key, value in items:
         if isinstance(value, float):
             node[key] = float("inf")

@@ -123,9 +123,7 @@ def test_penalties_shrink_powers(make_table, roles):
     X, y = make_table(noise=0.1)
 
     def size(penalty):
-        return sum(
-            abs(p.value) for p in Generic(**roles, penalty=penalty).fit(X, y).parameters() if p.symbol in "pq"
-        )
+        return sum(abs(p.value) for p in Generic(**roles, penalty=penalty).fit(X, y).parameters() if p.symbol in "pq")
 
     assert size("l2:0.1") < size("l2:0.001") <= size("none") * 1.01
     assert size("l1:0.1") < size("none")

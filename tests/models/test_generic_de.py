@@ -18,9 +18,7 @@ def test_reports_mean_and_standard_deviation_over_seeds(make_table):
 def test_the_cost_is_the_sources_mean_absolute_error_plus_penalty(make_table):
     X, y = make_table(rows=40)
     roles = Roles(("filters",), (), ("workers",))
-    problem = prepare(
-        features(X, roles), y.to_numpy(), roles, {}, "absolute", Penalty("l2", 0.5, 2.0)
-    ).problem
+    problem = prepare(features(X, roles), y.to_numpy(), roles, {}, "absolute", Penalty("l2", 0.5, 2.0)).problem
     _, _, cost = objective_of(problem)
     x = np.array([0.5, -1.0, 2.0, 0.3])
     predicted = problem.basis(x[:2]) @ x[2:]
@@ -32,9 +30,7 @@ def test_bounds_are_the_sources(make_table):
     X, y = make_table(rows=40)
     roles = Roles(("filters",), ("padding",), ("workers",))
     levels = {"padding": ("same", "valid")}
-    low, high, _ = objective_of(
-        prepare(features(X, roles), y.to_numpy(), roles, levels, "absolute", Penalty()).problem
-    )
+    low, high, _ = objective_of(prepare(features(X, roles), y.to_numpy(), roles, levels, "absolute", Penalty()).problem)
     assert low.tolist() == [-5, -5, 0, 0, 0, 0]
     assert high.tolist() == [5, 5, 1000, 1000, 1000, 1000]
 

@@ -76,9 +76,7 @@ def test_recognises_common_names(names, workers, batch, nodes):
 
 def test_without_workers_and_batch_it_is_a_product_of_powers():
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {"filters": rng.choice([4.0, 8.0, 16.0, 32.0], 80), "pool": rng.choice(["max", "mean"], 80)}
-    )
+    X = pd.DataFrame({"filters": rng.choice([4.0, 8.0, 16.0, 32.0], 80), "pool": rng.choice(["max", "mean"], 80)})
     y = 0.01 * X["filters"] ** 1.2 * np.where(X["pool"] == "max", 1.5, 1.0)
     model = Hybrid().fit(X, y)
     assert metrics(y.to_numpy(), model.predict(X)).mape < 1
@@ -106,10 +104,7 @@ def test_the_correction_fades_far_from_the_data():
     assert len(model.correction_.points)
     far = pd.DataFrame({"gpus": [4000.0], "batch_size": [64000.0]})
     np.testing.assert_allclose(model.predict(far), model.formula().evaluate(far), rtol=1e-3)
-    assert (
-        metrics(bent.to_numpy(), model.predict(X)).mape
-        < metrics(bent.to_numpy(), model.formula().evaluate(X)).mape
-    )
+    assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.formula().evaluate(X)).mape
 
 
 def test_a_target_of_zero_is_refused_in_one_sentence():

@@ -15,9 +15,7 @@ from steplab.models.formula import Formula
 def test_names_that_are_no_columns_are_coefficients():
     tree = parse_formula("a0 + a1*batch*log2(workers) - a0", ["batch", "workers"])
     assert coefficients(tree) == ["a0", "a1"]
-    value = Formula(filled(tree, {"a0": 1, "a1": 2})).evaluate(
-        pd.DataFrame({"batch": [3.0], "workers": [8.0]})
-    )
+    value = Formula(filled(tree, {"a0": 1, "a1": 2})).evaluate(pd.DataFrame({"batch": [3.0], "workers": [8.0]}))
     assert value[0] == pytest.approx(18)
 
 

@@ -8,9 +8,7 @@ from steplab.models.pmnf import NormalForm
 
 
 def grid(law, workers=(2, 4, 8, 16, 32), batches=(8, 16, 32, 64)):
-    frame = pd.DataFrame([(n, b) for n in workers for b in batches], columns=["workers", "size"]).astype(
-        float
-    )
+    frame = pd.DataFrame([(n, b) for n in workers for b in batches], columns=["workers", "size"]).astype(float)
     rng = np.random.default_rng(0)
     return frame, law(frame) * (1 + 0.005 * rng.standard_normal(len(frame)))
 
@@ -24,9 +22,7 @@ def test_finds_a_logarithm():
 def test_finds_a_product_of_two_parameters():
     X, y = grid(lambda f: 1 + 0.1 * f["size"] * np.sqrt(f["workers"]))
     far = pd.DataFrame({"workers": [64.0], "size": [128.0]})
-    np.testing.assert_allclose(
-        NormalForm((), (), ("workers", "size")).fit(X, y).predict(far), 103.4, rtol=0.1
-    )
+    np.testing.assert_allclose(NormalForm((), (), ("workers", "size")).fit(X, y).predict(far), 103.4, rtol=0.1)
 
 
 def test_levels_multiply():

@@ -37,13 +37,9 @@ def test_epochs_of_a_run_are_not_independent_rows():
     X, y = plane(rows=20, noise=0)
     epochs = 10
     run = np.repeat(np.arange(20), epochs)
-    many = (
-        y.to_numpy()[run] + np.repeat(rng.normal(0, 1, 20), epochs) + 0.01 * rng.standard_normal(20 * epochs)
-    )
+    many = y.to_numpy()[run] + np.repeat(rng.normal(0, 1, 20), epochs) + 0.01 * rng.standard_normal(20 * epochs)
     table = X.iloc[run].reset_index(drop=True)
-    naive, honest = (
-        next(p for p in Linear().fit(table, many, g).parameters() if p.name == "a") for g in (None, run)
-    )
+    naive, honest = (next(p for p in Linear().fit(table, many, g).parameters() if p.name == "a") for g in (None, run))
     assert honest.high - honest.low > 2 * (naive.high - naive.low)
 
 
@@ -74,9 +70,7 @@ def test_load_imbalance_finds_both_slopes():
     X = pd.DataFrame({"workers": rng.integers(1, 9, 30).astype(float), "lif": rng.uniform(1, 2, 30)})
     found = {
         p.name: p.value
-        for p in LoadImbalance(extrinsic=("workers", "lif"))
-        .fit(X, 5 - X["workers"] / 2 + 3 * X["lif"])
-        .parameters()
+        for p in LoadImbalance(extrinsic=("workers", "lif")).fit(X, 5 - X["workers"] / 2 + 3 * X["lif"]).parameters()
     }
     assert found == pytest.approx({"constant": 5, "workers": -0.5, "lif": 3})
 

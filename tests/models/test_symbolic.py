@@ -17,9 +17,7 @@ def table():
 
 def test_the_same_rows_give_the_same_formula():
     X, y = table()
-    first, second = (
-        Symbolic(**ROLES, evaluations=5000, candidates=3).fit(X, y).formula().text for _ in range(2)
-    )
+    first, second = (Symbolic(**ROLES, evaluations=5000, candidates=3).fit(X, y).formula().text for _ in range(2))
     assert first == second
 
 

@@ -19,9 +19,7 @@ def test_a_factor_that_never_varied_need_not_be_given(model):
 
 
 def test_value_interval_and_range_are_told(model):
-    inside, outside = predict_table(
-        model, configurations(model, [{"workers": w, "kind": "u"} for w in ("2", "9")])
-    )
+    inside, outside = predict_table(model, configurations(model, [{"workers": w, "kind": "u"} for w in ("2", "9")]))
     assert inside.value == pytest.approx(8, abs=1e-6)
     assert inside.inside and not outside.inside
     assert outside.outside == ("workers",)

@@ -12,13 +12,9 @@ if TYPE_CHECKING:
 
 SourceArgument = Annotated[Path, typer.Argument(help="A study's folder, a CSV or a Parquet file.")]
 TargetOption = Annotated[str | None, typer.Option("--target", help="Column to model; t_iter by default.")]
-IntrinsicOption = Annotated[
-    str, typer.Option("--intrinsic", help="Columns of the network and training: a,b,c.")
-]
+IntrinsicOption = Annotated[str, typer.Option("--intrinsic", help="Columns of the network and training: a,b,c.")]
 CategoricalOption = Annotated[str, typer.Option("--categorical", help="Columns that hold levels: a,b,c.")]
-ExtrinsicOption = Annotated[
-    str, typer.Option("--extrinsic", help="Columns of the scale: batch_size,workers.")
-]
+ExtrinsicOption = Annotated[str, typer.Option("--extrinsic", help="Columns of the scale: batch_size,workers.")]
 
 
 def names(text: str) -> tuple[str, ...]:

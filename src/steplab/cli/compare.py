@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.cli._roles import (
     CategoricalOption,
     ExtrinsicOption,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from steplab.models.choose import Chosen
     from steplab.models.selection import HeldOut, Holdout, NoiseFloor
 
-app = typer.Typer()
+app = command_app()
 # Differential evolution ten times over takes minutes: it is compared only when it is asked for.
 SLOW = ("generic-de",)
 MEASURES = ("mae", "mape", "rmse", "r2", "coverage", "fit_seconds")
@@ -158,9 +158,7 @@ def _show(document: dict[str, Any]) -> None:
     held = ", ".join(document["holdout"]) or f"{document['folds']} random folds"
     title = f"{document['target']}: {document['test_rows']} held-out rows ({held})"
     out = console()
-    out.print(
-        table(("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s"), rows, title=title), markup=False
-    )
+    out.print(table(("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s"), rows, title=title), markup=False)
     for row in document["rows"]:
         if row["reason"]:
             out.print(f"{row['model']}: {row['reason']}", markup=False)

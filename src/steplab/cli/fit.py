@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.cli._roles import (
     CategoricalOption,
     ExtrinsicOption,
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from steplab.models.base import Parameter, PerformanceModel
     from steplab.models.choose import Chosen
 
-app = typer.Typer()
+app = command_app()
 
 
-@app.command(
-    epilog='Example: steplab fit times.csv --target t_iter --extrinsic "batch_size,workers" --out m.json'
-)
+@app.command(epilog='Example: steplab fit times.csv --target t_iter --extrinsic "batch_size,workers" --out m.json')
 def fit(
     source: SourceArgument,
     target: TargetOption = None,
@@ -74,17 +72,11 @@ def build(name: str, chosen: Chosen, options: list[str]) -> PerformanceModel:
     from steplab.models import load_model_class
 
     made = load_model_class(name)(chosen.roles.intrinsic, chosen.roles.categorical, chosen.roles.extrinsic)
-    own = {
-        k: v
-        for k, v in made.get_params(deep=False).items()
-        if k not in ("intrinsic", "categorical", "extrinsic")
-    }
+    own = {k: v for k, v in made.get_params(deep=False).items() if k not in ("intrinsic", "categorical", "extrinsic")}
     for text in options:
         key, _, value = text.partition("=")
         if key not in own:
-            raise ModelError(
-                f"model {name!r} has no option {key!r}", hint=allowed(own) if own else "it has none"
-            )
+            raise ModelError(f"model {name!r} has no option {key!r}", hint=allowed(own) if own else "it has none")
         made.set_params(**{key: _typed(value, own[key], key)})
     return made
 
@@ -137,8 +129,6 @@ def _show(document: dict[str, Any], made: PerformanceModel) -> None:
     columns = ["parameter", "", "value", "95% low", "high", ""]
     if document["parameters"]:
         screen.print(table(columns, [_row(parameter) for parameter in made.parameters()], left=2))
-    errors = (
-        f"MAE {train['mae']:.4g}, MAPE {train['mape']:.2f} %, RMSE {train['rmse']:.4g}, R² {train['r2']:.4f}"
-    )
+    errors = f"MAE {train['mae']:.4g}, MAPE {train['mape']:.2f} %, RMSE {train['rmse']:.4g}, R² {train['r2']:.4f}"
     screen.print(f"{made.name()} on {made.rows_} rows: {errors} (on the rows it was fitted to)", markup=False)
     screen.print(f"fitted in {document['seconds']:.2f} s", markup=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.cli._roles import (
     CategoricalOption,
     ExtrinsicOption,
@@ -21,7 +21,7 @@ from steplab.cli._roles import (
 if TYPE_CHECKING:
     from steplab.models.penalty_scan import ScanRow
 
-app = typer.Typer()
+app = command_app()
 
 
 @app.command(epilog="Example: steplab penalty times.csv --target t_iter --plot penalty.html")
@@ -74,9 +74,7 @@ def _figure(rows: list[ScanRow]) -> Any:
         for name in own[0].parameters:
             at = 2 if name.endswith((".p", ".q")) else 3
             y = [row.parameters[name] for row in own]
-            figure.add_scatter(
-                x=x, y=y, name=name, legendgroup=name, showlegend=column == 1, row=at, col=column
-            )
+            figure.add_scatter(x=x, y=y, name=name, legendgroup=name, showlegend=column == 1, row=at, col=column)
     figure.update_xaxes(type="log", title_text="λ", row=3)
     figure.update_layout(title="Penalty scan of the generic model", height=900)
     return figure

@@ -7,17 +7,15 @@ from typing import Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, print_json, table
 
-app = typer.Typer()
+app = command_app()
 
 
 @app.command(epilog='Example: steplab predict model.json --at "batch_size=64,workers=4"')
 def predict(
     model: Annotated[Path, typer.Argument(help="A model saved by `steplab fit --out`.")],
-    at: Annotated[
-        list[str] | None, typer.Option("--at", help='A configuration: "batch_size=64,workers=4".')
-    ] = None,
+    at: Annotated[list[str] | None, typer.Option("--at", help='A configuration: "batch_size=64,workers=4".')] = None,
     grid: Annotated[Path | None, typer.Option(help="A table with one configuration per row.")] = None,
     level: Annotated[float, typer.Option(help="Probability that a measurement lies in the interval.")] = 0.9,
     as_json: JsonOption = False,
@@ -49,9 +47,7 @@ def predict(
              "inside" if p.inside else "OUTSIDE: " + ", ".join(p.outside)] for p in found]  # fmt: skip
     console().print(table(["configuration", made.target_, f"{level:.0%} low", "high", "range"], rows))
     if not all(p.inside for p in found):
-        typer.echo(
-            "warning: outside of the measured range a model is a guess; the intervals are wider", err=True
-        )
+        typer.echo("warning: outside of the measured range a model is a guess; the intervals are wider", err=True)
 
 
 def _configuration(at: dict[str, str | float]) -> str:

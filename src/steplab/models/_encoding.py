@@ -79,9 +79,7 @@ def encoding(frame: pd.DataFrame, numeric: Sequence[str], levels: Mapping[str, S
         # A column that hardly varies beside its size has no logarithm to speak of, but a spread all the same.
         part = Numeric(column, logarithmic, float(np.mean(seen)), float(np.std(seen)) or 1.0, 0.0, 0.0)
         encoded = part.values(frame)
-        parts.append(
-            Numeric(column, logarithmic, part.centre, part.scale, float(encoded.min()), float(encoded.max()))
-        )
+        parts.append(Numeric(column, logarithmic, part.centre, part.scale, float(encoded.min()), float(encoded.max())))
     pairs = [(c, v) for c, known in levels.items() if len(known) > 1 for v in known]
     return Encoding(tuple(parts), tuple(pairs))
 

@@ -36,10 +36,7 @@ class Expression:
     def terms(self, frame: Columns) -> np.ndarray:
         """Each intrinsic term of each row, without its coefficient."""
         with np.errstate(divide="ignore"):
-            made = [
-                np.asarray(frame[c], float) ** p if p else np.ones(_rows(frame))
-                for c, p in self.power.items()
-            ]
+            made = [np.asarray(frame[c], float) ** p if p else np.ones(_rows(frame)) for c, p in self.power.items()]
         return np.column_stack(made) if made else np.empty((_rows(frame), 0))
 
     def outer(self, frame: Columns) -> np.ndarray:

@@ -78,9 +78,7 @@ def solve(A: Array, y: Array, weight: Array) -> Array:
     return np.asarray(nnls(R, Q.T @ (y * weight))[0] / scale)
 
 
-def _error(
-    frame: pd.DataFrame, terms: Sequence[Term], y: Array, weight: Array, splits: Sequence[Split]
-) -> float:
+def _error(frame: pd.DataFrame, terms: Sequence[Term], y: Array, weight: Array, splits: Sequence[Split]) -> float:
     A = design(frame, terms)
     if not np.isfinite(A).all():
         return np.inf
@@ -91,9 +89,7 @@ def _error(
     return float(np.mean(errors))
 
 
-def search(
-    frame: pd.DataFrame, numeric: Sequence[str], y: Array, weight: Array, groups: Array | None
-) -> list[Term]:
+def search(frame: pd.DataFrame, numeric: Sequence[str], y: Array, weight: Array, groups: Array | None) -> list[Term]:
     """The terms with the least error, half of it on random folds and half on held-out upper ranges."""
     varying = [name for name in numeric if frame[name].nunique() > 1]
     random = folds(len(y), groups, 4)

@@ -66,9 +66,7 @@ def find_parts(
     Parts(workers='gpus', batch='bsz', nodes='', shared=False)
     """
     count = _chosen(frame, columns, workers, WORKERS, "workers")
-    size = _chosen(frame, columns, batch, BATCH, "batch") or _chosen(
-        frame, columns, batch, GLOBAL_BATCH, "batch"
-    )
+    size = _chosen(frame, columns, batch, BATCH, "batch") or _chosen(frame, columns, batch, GLOBAL_BATCH, "batch")
     hosts = _chosen(frame, columns, nodes, NODES, "nodes")
     if not count and hosts:
         # A table that only counts nodes has one worker in each, as far as it tells.
@@ -76,9 +74,7 @@ def find_parts(
     return Parts(count, size, hosts, shared=bool(count) and plain(size) in GLOBAL_BATCH)
 
 
-def _chosen(
-    frame: pd.DataFrame, columns: Sequence[str], told: str, names: frozenset[str], option: str
-) -> str:
+def _chosen(frame: pd.DataFrame, columns: Sequence[str], told: str, names: frozenset[str], option: str) -> str:
     if told == "none":
         return ""
     if told:

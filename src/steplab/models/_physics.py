@@ -70,9 +70,7 @@ def factors(frame: pd.DataFrame, numeric: Sequence[str], levels: dict[str, tuple
         else:
             made.append(Factor(column, "linear", float(np.mean(values)), float(np.std(values))))
     return made + [
-        Factor(c, "level", level=name, reference=known[0])
-        for c, known in levels.items()
-        for name in known[1:]
+        Factor(c, "level", level=name, reference=known[0]) for c, known in levels.items() for name in known[1:]
     ]
 
 
@@ -88,9 +86,7 @@ class Inputs:
 
     def take(self, rows: Array) -> Inputs:
         """Some of the rows."""
-        return Inputs(
-            *(getattr(self, name)[rows] for name in ("batch", "workers", "nodes", "sizes", "levels"))
-        )
+        return Inputs(*(getattr(self, name)[rows] for name in ("batch", "workers", "nodes", "sizes", "levels")))
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,7 @@ class Prepared:
         return base, made
 
 
-def _logarithms(
-    frame: pd.DataFrame, columns: Sequence[str], typical: Mapping[str, float]
-) -> tuple[Array, Array]:
+def _logarithms(frame: pd.DataFrame, columns: Sequence[str], typical: Mapping[str, float]) -> tuple[Array, Array]:
     values = frame[list(columns)].to_numpy(float).reshape(len(frame), len(columns))
     on = (values > 0).astype(float)
     with np.errstate(divide="ignore"):

@@ -87,9 +87,7 @@ class Regression(PerformanceModel):
         self.parameters_ = self._described(wanted, half, told)
 
     def _described(self, wanted: list[Term], half: Array, told: bool) -> list[Parameter]:
-        found = {
-            term.name: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)
-        }
+        found = {term.name: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)}
         made = []
         for i, term in enumerate(wanted):
             value, width = found.get(term.name, (0.0, np.nan))
@@ -111,9 +109,7 @@ class Regression(PerformanceModel):
 
     def formula(self) -> Formula:
         """The fitted sum."""
-        parts = [
-            _node(term, float(b)) for term, b in zip(self.terms_, self.coef_, strict=True) if not term.level
-        ]
+        parts = [_node(term, float(b)) for term, b in zip(self.terms_, self.coef_, strict=True) if not term.level]
         for c, known in self.levels_.items():
             own = {t.level[1]: float(b) for t, b in zip(self.terms_, self.coef_, strict=True)
                    if t.level and t.level[0] == c}  # fmt: skip
@@ -126,9 +122,7 @@ class Regression(PerformanceModel):
         return self.parameters_
 
     def _state(self) -> dict[str, Any]:
-        terms = [
-            {"columns": list(t.columns), "level": list(t.level) if t.level else None} for t in self.terms_
-        ]
+        terms = [{"columns": list(t.columns), "level": list(t.level) if t.level else None} for t in self.terms_]
         return {
             "terms": terms,
             "coef": self.coef_.tolist(),
@@ -159,9 +153,7 @@ def _least_squares(matrix: Array, y: Array, groups: Array | None) -> tuple[Array
     if clusters <= matrix.shape[1]:
         return np.asarray(result.params), np.full(matrix.shape[1], np.nan), False
     if groups is not None:
-        result = result.get_robustcov_results(
-            "cluster", groups=groups, use_correction=True, df_correction=True
-        )
+        result = result.get_robustcov_results("cluster", groups=groups, use_correction=True, df_correction=True)
     interval = np.asarray(result.conf_int(0.05))
     return np.asarray(result.params), (interval[:, 1] - interval[:, 0]) / 2, True
 

@@ -121,9 +121,7 @@ def _other_side(problem: Problem, best: Point, factor: int, power: float) -> Poi
     return other if other.cost < best.cost * (1 - 1e-6) else best
 
 
-def search(
-    problem: Problem, *, seed: int, starts: int, near: Array | None = None, finished: float = FINISHED
-) -> Point:
+def search(problem: Problem, *, seed: int, starts: int, near: Array | None = None, finished: float = FINISHED) -> Point:
     """The best point from many starts; `near` starts from known powers only (warm start)."""
     if near is None:
         few = _thinned(problem, SCREEN_ROWS)

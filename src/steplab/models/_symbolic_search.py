@@ -134,7 +134,5 @@ def _beyond(frame: pd.DataFrame) -> pd.DataFrame:
     for name in frame.columns:
         low, high = float(frame[name].min()), float(frame[name].max())
         ends = (low / REACH, high * REACH) if low > 0 else (low, high + REACH * (high - low))
-        made += [
-            measured.assign(**{name: end}) for end in (*ends, (ends[1] * high) ** 0.5 if low > 0 else high)
-        ]
+        made += [measured.assign(**{name: end}) for end in (*ends, (ends[1] * high) ** 0.5 if low > 0 else high)]
     return pd.concat(made, ignore_index=True)

@@ -97,9 +97,7 @@ class Auto(PerformanceModel):
             known = test[model._known(frame.iloc[test])]
             if len(known):
                 predicted = model._predict(frame.iloc[known].reset_index(drop=True))
-                misses.append(
-                    float(np.mean(np.abs(predicted - y[known]) / np.maximum(np.abs(y[known]), floor)))
-                )
+                misses.append(float(np.mean(np.abs(predicted - y[known]) / np.maximum(np.abs(y[known]), floor))))
         return 100 * float(np.mean(misses)) if misses else None
 
     def _predict(self, frame: pd.DataFrame) -> Array:

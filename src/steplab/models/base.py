@@ -106,9 +106,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         predicted = np.full(len(y), np.nan)
         for train, test in folds(len(y), groups, self.interval_folds):
             try:
-                other = self._fitted_copy(
-                    frame.iloc[train], y[train], None if groups is None else groups[train]
-                )
+                other = self._fitted_copy(frame.iloc[train], y[train], None if groups is None else groups[train])
             except NotEnoughData:
                 continue
             known = other._known(frame.iloc[test])
@@ -141,9 +139,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             predicted = self._held_out(frame, target, group)
         # A model so starved that no fold could be fitted still owes an honest width: the target's own.
         usable = np.isfinite(predicted).any()
-        self.interval_ = calibrate(
-            predicted if usable else np.full(len(target), float(np.mean(target))), target
-        )
+        self.interval_ = calibrate(predicted if usable else np.full(len(target), float(np.mean(target))), target)
         return self
 
     def predict(self, X: pd.DataFrame) -> Array:
@@ -292,9 +288,7 @@ def folds(rows: int, groups: Array | None, wanted: int) -> list[tuple[Array, Arr
 def numbers(value: object, *shape: int | None) -> Array:
     """Finite numbers from a saved document, of that shape (None: any length); ValueError otherwise."""
     array = np.asarray(value, float)
-    fits = len(array.shape) == len(shape) and all(
-        w in (None, g) for w, g in zip(shape, array.shape, strict=True)
-    )
+    fits = len(array.shape) == len(shape) and all(w in (None, g) for w, g in zip(shape, array.shape, strict=True))
     if not fits or not np.isfinite(array).all():
         raise ValueError(f"numbers of shape {shape} are damaged")
     return array

@@ -42,17 +42,13 @@ def choose(frame: pd.DataFrame, target: str | None, asked: Roles, group: str | N
 
 def _require(frame: pd.DataFrame, column: str) -> None:
     if column not in frame.columns:
-        raise TableError(
-            f"there is no column {column!r}", hint=nearest(column, [str(c) for c in frame.columns])
-        )
+        raise TableError(f"there is no column {column!r}", hint=nearest(column, [str(c) for c in frame.columns]))
 
 
 def _target(frame: pd.DataFrame, target: str | None) -> str:
     if target is None and DEFAULT_TARGET not in frame.columns:
         numeric = [str(c) for c in frame.columns if pd.api.types.is_numeric_dtype(frame[c])]
-        raise TableError(
-            "no target is named", hint=f"give --target, one of {', '.join(numeric) or 'no columns'}"
-        )
+        raise TableError("no target is named", hint=f"give --target, one of {', '.join(numeric) or 'no columns'}")
     name = target or DEFAULT_TARGET
     _require(frame, name)
     return name
@@ -77,9 +73,7 @@ def _inferred(frame: pd.DataFrame, target: str, notes: list[str]) -> Roles:
     labels = [c for c in text if rest[c].nunique() > min(MOST_LEVELS, max(len(rest) // 3, 2))]
     roles = infer_roles(rest.drop(columns=[*{*constant, *labels}]))
     if not roles.columns:
-        raise TableError(
-            "no column varies beside the target", hint="a model needs at least one varying factor"
-        )
+        raise TableError("no column varies beside the target", hint="a model needs at least one varying factor")
     parts = [f"{role} {', '.join(columns)}" for role, columns in vars(roles).items() if columns]
     notes.append("roles inferred: " + "; ".join(parts))
     unused = [str(c) for c in rest.columns if c not in roles.columns]

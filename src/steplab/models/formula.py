@@ -144,9 +144,7 @@ def _check(node: object, depth: int) -> None:
         assert isinstance(args, list)
         sizes = {**dict.fromkeys(TWO, 2), **dict.fromkeys(ONE, 1)}
         _require(name in MANY or name in sizes, f"there is no operation {name!r}")
-        _require(
-            len(args) >= 1 if name in MANY else len(args) == sizes[str(name)], f"{name!r} has wrong arguments"
-        )
+        _require(len(args) >= 1 if name in MANY else len(args) == sizes[str(name)], f"{name!r} has wrong arguments")
         for arg in args:
             _check(arg, depth + 1)
 
@@ -179,9 +177,7 @@ def _text(node: Node) -> tuple[str, int]:
     if name == "column":
         return node["name"] if node["name"].isidentifier() else f"`{node['name']}`", 9
     if name == "level":
-        return f"{node['column']}[" + ", ".join(
-            f"{k}: {_digits(v)}" for k, v in node["values"].items()
-        ) + "]", 9
+        return f"{node['column']}[" + ", ".join(f"{k}: {_digits(v)}" for k, v in node["values"].items()) + "]", 9
     args, binding = [_text(arg) for arg in node["args"]], BINDING.get(name, 9)
     inner = [_bracketed(arg, binding + (name == "pow" or (name in ("sub", "div") and i > 0)), "(", ")")
              for i, arg in enumerate(args)]  # fmt: skip
@@ -218,10 +214,7 @@ def _latex(node: Node) -> tuple[str, int]:
         return rf"\begin{{cases}} {cases} \end{{cases}}", 9
     args, binding = [_latex(arg) for arg in node["args"]], BINDING.get(name, 9)
     plain = [arg[0] for arg in args]
-    inner = [
-        _bracketed(arg, binding + (name == "sub" and i > 0), r"\left(", r"\right)")
-        for i, arg in enumerate(args)
-    ]
+    inner = [_bracketed(arg, binding + (name == "sub" and i > 0), r"\left(", r"\right)") for i, arg in enumerate(args)]
     if name == "add":
         return _joined_sum(plain), binding
     if name in ("sub", "mul"):

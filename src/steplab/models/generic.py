@@ -120,9 +120,7 @@ def _with_undetermined(found: list[Parameter], expression: Expression) -> list[P
     wanted += [(c, "q", q, -5.0, 5.0) for c, q in expression.scale.items()]
     wanted.append(("constant", "C", expression.constant, 0.0, None))
     return [
-        have.get(
-            (name, symbol), Parameter(name, symbol, value, low if np.isfinite(low) else None, high, False)
-        )
+        have.get((name, symbol), Parameter(name, symbol, value, low if np.isfinite(low) else None, high, False))
         for name, symbol, value, low, high in wanted
     ]
 
@@ -135,9 +133,7 @@ def _cross_validated(prepared: Prepared, theta: Array, groups: Array | None) -> 
     def held_out(strength: float) -> float:
         total, penalty = 0.0, replace(problem.penalty, coef=strength, power=strength)
         for train, test in parts:
-            point = search(
-                replace(problem.rows(train), penalty=penalty), seed=0, starts=0, near=theta, finished=1e-6
-            )
+            point = search(replace(problem.rows(train), penalty=penalty), seed=0, starts=0, near=theta, finished=1e-6)
             rest = problem.rows(test)
             total += mean_loss(rest, rest.y - rest.basis(point.theta) @ point.coef) * len(test)
         return total

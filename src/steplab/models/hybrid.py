@@ -62,9 +62,7 @@ class Hybrid(PerformanceModel):
         at = self.law_.inputs(frame)
         self.errors_ = _physics.uncertainty(self.law_, self.theta_, at, y)
         place = self._places(frame)
-        self.correction_ = (
-            learn(place, self._left(self.theta_, frame, y)) if self.correct else nothing(place.shape[1])
-        )
+        self.correction_ = learn(place, self._left(self.theta_, frame, y)) if self.correct else nothing(place.shape[1])
 
     def _laws(self, frame: pd.DataFrame) -> list[Law]:
         """The law; both with own and with shared batches unless the column's name or the user decides."""
@@ -153,9 +151,7 @@ class Hybrid(PerformanceModel):
         self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
         saved = state["correction"]
         lengths = numbers(saved["lengths"], None)
-        points = (
-            numbers(saved["points"], None, len(lengths)) if saved["points"] else np.empty((0, len(lengths)))
-        )
+        points = numbers(saved["points"], None, len(lengths)) if saved["points"] else np.empty((0, len(lengths)))
         weights = numbers(saved["weights"], len(points))
         self.correction_ = Kriging(points, weights, lengths, float(saved["signal"]), float(saved["noise"]))
 

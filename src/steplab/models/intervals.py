@@ -56,12 +56,7 @@ class Conformal:
         scores = tuple(float(score) for score in document["scores"])
         made = cls(float(document["power"]), float(document["floor"]), int(document["rows"]), scores)
         numbers = (made.power, made.floor, *scores)
-        if (
-            not scores
-            or not all(map(math.isfinite, numbers))
-            or made.rows < 1
-            or list(scores) != sorted(scores)
-        ):
+        if not scores or not all(map(math.isfinite, numbers)) or made.rows < 1 or list(scores) != sorted(scores):
             raise ValueError("the interval's scores are damaged")
         return made
 

@@ -61,9 +61,7 @@ def infer_roles(X: pd.DataFrame) -> Roles:
     )
 
 
-def roles_for(
-    X: pd.DataFrame, intrinsic: Sequence[str], categorical: Sequence[str], extrinsic: Sequence[str]
-) -> Roles:
+def roles_for(X: pd.DataFrame, intrinsic: Sequence[str], categorical: Sequence[str], extrinsic: Sequence[str]) -> Roles:
     """The roles that were asked for; without any, those that the columns suggest."""
     roles = Roles(tuple(intrinsic), tuple(categorical), tuple(extrinsic))
     roles = roles if roles.columns else infer_roles(X)
@@ -71,9 +69,7 @@ def roles_for(
     if twice:
         raise ModelError(f"column {min(twice)!r} has two roles", hint="give each column one role")
     if not roles.columns:
-        raise ModelError(
-            "there is no column to model with", hint="name intrinsic, categorical or extrinsic columns"
-        )
+        raise ModelError("there is no column to model with", hint="name intrinsic, categorical or extrinsic columns")
     return roles
 
 
@@ -82,9 +78,7 @@ def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     made = {}
     for column in roles.columns:
         if column not in X.columns:
-            raise ModelError(
-                f"there is no column {column!r}", hint=nearest(column, [str(c) for c in X.columns])
-            )
+            raise ModelError(f"there is no column {column!r}", hint=nearest(column, [str(c) for c in X.columns]))
         values = X[column]
         made[column] = _text(values) if column in roles.categorical else _numbers(values, column)
     # Plain objects: pandas would otherwise turn text into its string type, on which all is slower.

@@ -119,9 +119,7 @@ class SSGD(PerformanceModel):
         if not have:
             what = f"the ssgd model needs column {self.workers!r} or {self.batch!r}"
             raise ModelError(what, hint="name yours with the options `workers` and `batch`")
-        b, n = (
-            frame[c].to_numpy(float) if c in have else np.ones(len(frame)) for c in (self.batch, self.workers)
-        )
+        b, n = (frame[c].to_numpy(float) if c in have else np.ones(len(frame)) for c in (self.batch, self.workers))
         if (n < 1).any():
             raise ModelError(f"column {self.workers!r} holds numbers below 1", hint="it counts workers")
         return b, n
@@ -204,9 +202,7 @@ class SSGD(PerformanceModel):
         ]  # fmt: skip
 
     def _state(self) -> dict[str, Any]:
-        laws = {
-            case: {phase: coef.tolist() for phase, coef in own.items()} for case, own in self.laws_.items()
-        }
+        laws = {case: {phase: coef.tolist() for phase, coef in own.items()} for case, own in self.laws_.items()}
         return {"laws": laws, "overlap": self.overlap_}
 
     def _restore(self, state: Mapping[str, Any]) -> None:

@@ -61,18 +61,14 @@ class Symbolic(PerformanceModel):
 
     def _scaled(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The varying columns over their typical values, named X1, X2 and so on."""
-        columns = {
-            f"X{i + 1}": frame[name] / typical for i, (name, typical) in enumerate(self.typical_.items())
-        }
+        columns = {f"X{i + 1}": frame[name] / typical for i, (name, typical) in enumerate(self.typical_.items())}
         return pd.DataFrame(columns, index=frame.index).reset_index(drop=True)
 
     def _plain(self, frame: pd.DataFrame, y: Array) -> tuple[Array, Array]:
         z = y / self.unit_ / multiplier(frame, self.factors_)
         return z, 1 / z
 
-    def _best(
-        self, found: list[Node], scaled: pd.DataFrame, z: Array, weight: Array, groups: Array | None
-    ) -> Node:
+    def _best(self, found: list[Node], scaled: pd.DataFrame, z: Array, weight: Array, groups: Array | None) -> Node:
         fitted = [refitted(tree, scaled, z, weight) for tree in found]
         safe = [tree for tree in fitted if sane(tree, scaled, z)]
         if not safe:
@@ -111,8 +107,7 @@ class Symbolic(PerformanceModel):
     def parameters(self) -> list[Parameter]:
         """The unit of the result and the typical value of each column."""
         scales = [
-            Parameter(f"typical {name}", f"x_{i + 1}", value)
-            for i, (name, value) in enumerate(self.typical_.items())
+            Parameter(f"typical {name}", f"x_{i + 1}", value) for i, (name, value) in enumerate(self.typical_.items())
         ]
         return [Parameter("unit of the result", "t_0", self.unit_), *scales]
 

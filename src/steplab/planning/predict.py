@@ -38,9 +38,7 @@ def parse_configuration(text: str) -> dict[str, str]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if not (name and sign and value):
-            raise ModelError(
-                f"{part!r} is not of the form column=value", hint='write "batch_size=64,workers=4"'
-            )
+            raise ModelError(f"{part!r} is not of the form column=value", hint='write "batch_size=64,workers=4"')
         if name in made:
             raise ModelError(f"column {name!r} is given twice")
         made[name] = value
@@ -60,9 +58,7 @@ def configurations(model: PerformanceModel, given: Sequence[dict[str, str]]) -> 
         filled = {**_constants(model), **row}
         missing = [name for name in wanted if name not in filled]
         if missing:
-            raise ModelError(
-                f"{', '.join(missing)} must be given", hint=f"the model reads {', '.join(wanted)}"
-            )
+            raise ModelError(f"{', '.join(missing)} must be given", hint=f"the model reads {', '.join(wanted)}")
         rows.append(filled)
     return pd.DataFrame(rows)
 

@@ -6,7 +6,6 @@ numbers (`1,024`, `12 ms`), and every such change is noted.
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import dataclass
 from io import StringIO
@@ -47,15 +46,13 @@ def read_source(path: Path) -> Source:
 
 
 def _study(folder: Path) -> pd.DataFrame:
-    # Only a study needs the record store; a spreadsheet does without it.
-    tables = importlib.import_module("steplab.store.tables")
-    frame: pd.DataFrame = tables.trials_frame(folder)
+    from steplab.store.tables import trials_frame  # only a study needs the record store
+
+    frame = trials_frame(folder)
     if "status" in frame.columns:
         frame = frame[frame["status"] == "ok"]
     if frame.empty:
-        raise TableError(
-            "the study has no finished trials", where=str(folder), hint="run it with `steplab run`"
-        )
+        raise TableError("the study has no finished trials", where=str(folder), hint="run it with `steplab run`")
     return frame.reset_index(drop=True)
 
 
@@ -120,9 +117,7 @@ def _numeric(values: pd.Series, name: str, notes: list[str]) -> pd.Series:
     text = values.astype("string").str.strip()
     absent = text.isna() | text.str.lower().isin(MISSING).fillna(True)
     parsed = [None if gone else _number_of(str(value)) for value, gone in zip(text, absent, strict=True)]
-    wrong = [
-        value for value, number, gone in zip(text, parsed, absent, strict=True) if not gone and number is None
-    ]
+    wrong = [value for value, number, gone in zip(text, parsed, absent, strict=True) if not gone and number is None]
     units = {number[1] for number in parsed if number}
     if wrong or not units:
         return text.mask(absent).astype(object)
@@ -146,7 +141,5 @@ def _cleaned(frame: pd.DataFrame) -> Source:
         elif not pd.api.types.is_numeric_dtype(values):
             frame[name] = _numeric(values, name, notes)
     frame = frame.dropna(axis=1, how="all")
-    group = next(
-        (c for c in ("trial", "run", "run_id") if c in frame.columns and frame[c].duplicated().any()), None
-    )
+    group = next((c for c in ("trial", "run", "run_id") if c in frame.columns and frame[c].duplicated().any()), None)
     return Source(frame, tuple(notes), group)
