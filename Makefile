@@ -27,10 +27,12 @@ debian:        ## the Debian packages that frameworks need, if any is missing
 envs: setup debian  ## the framework environments
 	$(BIN)/steplab env create $(FRAMEWORKS)
 
-demo: setup    ## measure, analyse and report a small real PyTorch study
+demo: setup    ## measure, analyse, fit, predict and report a small real PyTorch study
 	$(BIN)/steplab env create torch
 	$(BIN)/steplab run studies/demo.toml --out runs/demo
 	$(BIN)/steplab analyze runs/demo
+	$(BIN)/steplab fit runs/demo --target t_iter --extrinsic batch_size,workers --categorical strategy --out runs/demo/model.json
+	$(BIN)/steplab predict runs/demo/model.json --at "batch_size=256,workers=4,strategy=sync"
 	$(BIN)/steplab report runs/demo --out runs/demo/report.html
 
 check: setup   ## lint, types, import rules, docs
@@ -44,7 +46,7 @@ test: setup envs check  ## all tests, in real frameworks
 	$(BIN)/pytest -q
 
 bench: setup envs  ## the benchmarks: speeds and disturbances, as figures
-	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:         ## remove what can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
