@@ -4,9 +4,12 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 # The frameworks that the tests exercise for real; each gets its own environment under STEPLAB_HOME.
-FRAMEWORKS := torch
+FRAMEWORKS := torch tensorflow jax mxnet chainer velox
+# What they need from Debian: ChainerMN runs under Open MPI.
+DEBIAN := openmpi-bin libopenmpi-dev
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup envs demo test check bench clean
+.PHONY: help setup debian envs demo test check bench clean
 help:          ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -17,13 +20,19 @@ $(BIN)/steplab: pyproject.toml
 
 setup: $(BIN)/steplab   ## .venv with the command steplab in it
 
-envs: setup    ## the framework environments
+debian:        ## the Debian packages that frameworks need, if any is missing
+	@dpkg-query --show --showformat='$${Status}\n' $(DEBIAN) 2>/dev/null | grep -c '^install ok installed' | grep -qx $(words $(DEBIAN)) \
+	|| ($(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq $(DEBIAN) >/dev/null)
+
+envs: setup debian  ## the framework environments
 	$(BIN)/steplab env create $(FRAMEWORKS)
 
-demo: setup    ## measure, analyse and report a small real PyTorch study
+demo: setup    ## measure, analyse, fit, predict and report a small real PyTorch study
 	$(BIN)/steplab env create torch
 	$(BIN)/steplab run studies/demo.toml --out runs/demo
 	$(BIN)/steplab analyze runs/demo
+	$(BIN)/steplab fit runs/demo --target t_iter --extrinsic batch_size,workers --categorical strategy --out runs/demo/model.json
+	$(BIN)/steplab predict runs/demo/model.json --at "batch_size=256,workers=4,strategy=sync"
 	$(BIN)/steplab report runs/demo --out runs/demo/report.html
 
 check: setup   ## lint, types, import rules, docs
@@ -37,7 +46,7 @@ test: setup envs check  ## all tests, in real frameworks
 	$(BIN)/pytest -q
 
 bench: setup envs  ## the benchmarks: speeds and disturbances, as figures
-	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:         ## remove what can be made again
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

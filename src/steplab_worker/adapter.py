@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Optional
 import numpy as np
 
 from steplab_worker import data
+from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader
@@ -92,12 +93,12 @@ class Session:
         """
         raise NotImplementedError
 
-    def outputs(self) -> np.ndarray:
-        """What the last `infer` gave, (batch, *output shape), in the graph's layout."""
+    def infer(self) -> None:
+        """Run the network forward on the loaded batch, for inference (t_f)."""
         raise NotImplementedError
 
-    def infer(self, batch: Any) -> None:
-        """Run the network forward, for inference."""
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave, (batch, *output shape), in the graph's layout."""
         raise NotImplementedError
 
     def loss(self) -> float:
@@ -125,7 +126,14 @@ class FileSource(Source):
     def __init__(self, job: TrialJob, rank: int, workers: int):
         dataset = data.open_split(job.data_folder, job.dataset)
         self.loader = Loader(
-            dataset, job.batch_size, rank, workers, job.seed, background=job.loader_workers, prefetch=job.prefetch
+            dataset,
+            job.batch_size,
+            rank,
+            workers,
+            job.seed,
+            background=job.loader_workers,
+            prefetch=job.prefetch,
+            augment=AUGMENTATIONS[job.augment],
         )
 
     def next(self) -> Any:

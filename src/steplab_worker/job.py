@@ -53,6 +53,7 @@ class TrialJob:
     phases: bool
     memory_limit_bytes: int  # 0: none
     seed: int
+    augment: str = "none"
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "TrialJob":

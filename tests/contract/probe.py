@@ -107,7 +107,8 @@ def curve(job, session):
 def inference(job, session):
     """What the network gives for a batch."""
     session.enter("native")
-    session.infer(next(batches(job, 1, job.batch_size)))
+    session.load(next(batches(job, 1, job.batch_size)))
+    session.infer()
     session.synchronize()
     return _against(job, {"outputs": session.outputs()})
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
 
 
+def command_app(text: str = "") -> typer.Typer:
+    """The `app` of a command file: plain help that wraps by itself; with a text, a group of subcommands."""
+    return typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=bool(text), help=text or None)
+
+
 def print_json(document: object) -> None:
     """Write one JSON document to stdout; NaN and infinities become null."""
     import orjson

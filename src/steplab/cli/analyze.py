@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 if TYPE_CHECKING:
     from steplab.analysis.study import Analysis
     from steplab.analysis.summary import Group
 
-app = typer.Typer()
+app = command_app()
 SHOWN = 40
 
 

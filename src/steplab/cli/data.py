@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.core.errors import InputError, StoreError, nearest
 
 if TYPE_CHECKING:
     from steplab.runner.datacheck import DataCheck
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=__doc__)
+app = command_app(__doc__)
 
 
 @app.command("list")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 if TYPE_CHECKING:
     from steplab.runner.environments import Listed
 
-app = typer.Typer(no_args_is_help=True, help="Isolated framework environments, or an interpreter you already have.")
+app = command_app("Isolated framework environments, or an interpreter you already have.")
 
 
 @app.command("list")

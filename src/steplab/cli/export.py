@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, print_json
+from steplab.cli._output import JsonOption, command_app, console, print_json
 
-app = typer.Typer()
+app = command_app()
 
 
 @app.command()

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.core.errors import InputError
 
 if TYPE_CHECKING:
     from steplab.costs.network import LayerCost, NetworkCost
     from steplab.costs.operation import Workload
 
-app = typer.Typer()
+app = command_app()
 # Short enough for a table of 80 columns; the JSON document has the full kinds.
 SHORT = {"batch_norm": "norm", "layer_norm": "norm", "activation": "act", "global_avg_pool": "pool"}
 SHORT |= {"adaptive_avg_pool": "pool", "avg_pool": "pool", "max_pool": "pool"}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, print_json
+from steplab.cli._output import JsonOption, command_app, console, print_json
 
 if TYPE_CHECKING:
     from steplab.report.data import Provenance
     from steplab.store.paths import StudyFolder
 
-app = typer.Typer()
+app = command_app()
 
 
 @app.command()

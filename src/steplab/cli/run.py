@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from steplab.core.trial import Trial
     from steplab.runner.campaign import Campaign
 
-app = typer.Typer()
+app = command_app()
 INTERRUPTED = 130
 
 

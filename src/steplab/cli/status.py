@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
-app = typer.Typer()
+app = command_app()
 
 
 @app.command()

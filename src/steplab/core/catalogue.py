@@ -11,6 +11,7 @@ from typing import Any
 
 import steplab_worker
 from steplab_worker import data, networks
+from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.options import Option
 
 WORKER = Path(steplab_worker.__file__).parent
@@ -128,6 +129,7 @@ def general() -> Mapping[str, Option]:
         "strategy": Option("sync", "how workers cooperate: sync, accumulate:k, ps-sync, ps-async"),
         "optimizer": Option("sgd", "update rule", levels=OPTIMIZERS),
         "learning_rate": Option(0.01, "step size of the optimiser", low=0.0, high=1e6),
+        "augment": Option("none", "how images are varied after reading", levels=tuple(AUGMENTATIONS)),
         "loader_workers": Option(0, "background workers of the data loader", low=0, high=256),
         "prefetch": Option(2, "batches read ahead by each background worker", low=1, high=1024),
     }

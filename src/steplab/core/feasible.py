@@ -26,6 +26,7 @@ class Resolved:
     strategy: str
     optimizer: str
     learning_rate: float
+    augment: str
     loader_workers: int
     prefetch: int
     network_options: dict[str, Level]
@@ -74,6 +75,7 @@ def resolve(config: Config) -> Resolved:
         strategy=str(full["strategy"]),
         optimizer=str(full["optimizer"]),
         learning_rate=float(full["learning_rate"]),
+        augment=str(full["augment"]),
         loader_workers=int(full["loader_workers"]),
         prefetch=int(full["prefetch"]),
         network_options=options(catalogue.network_options(network)),

@@ -43,6 +43,7 @@ def trial_job(study: Study, trial: Trial, source: DataSource | None) -> TrialJob
         strategy=resolved.strategy,
         optimizer=resolved.optimizer,
         learning_rate=resolved.learning_rate,
+        augment=resolved.augment,
         loader_workers=resolved.loader_workers,
         prefetch=resolved.prefetch,
         options=resolved.framework_options,

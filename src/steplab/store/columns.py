@@ -80,7 +80,7 @@ def central_half(times: Array) -> NDArray[np.bool_]:
     >>> central_half(np.array([9.0, 1.0, 2.0, 3.0, 4.0])).tolist()
     [False, False, True, True, True]
     """
-    low, high = np.quantile(times, [0.25, 0.75])
+    low, high = np.quantile(times, 0.25, method="lower"), np.quantile(times, 0.75, method="higher")
     inside: NDArray[np.bool_] = (times >= low) & (times <= high)
     return inside
 

@@ -130,9 +130,8 @@ class Session(base.Session):
         self.trained, self.moments = self.programs.update(self.trained, self.moments, self.local)
         self.local = {}
 
-    def infer(self, batch: Any) -> None:
+    def infer(self) -> None:
         """The forward program of inference."""
-        self.load(batch)
         self.value = self.programs.infer(self.trained, self.own[0], self.batch[0])
 
     def loss(self) -> float:

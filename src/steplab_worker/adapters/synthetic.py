@@ -174,9 +174,9 @@ class Session(base.Session):
         """Advance by t_u."""
         self.advance(self.times["t_u"])
 
-    def infer(self, batch: Any) -> None:
+    def infer(self) -> None:
         """Advance by a forward pass."""
-        self.advance(self.times["t_h2d"] + self.times["t_f"])
+        self.advance(self.times["t_f"])
 
     def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
         """The compute time shared out equally over the layers."""

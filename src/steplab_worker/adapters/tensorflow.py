@@ -153,9 +153,8 @@ class Session(base.Session):
         self.programs.update(self.place.gather(self.local))
         self.local = []
 
-    def infer(self, batch: Any) -> None:
+    def infer(self) -> None:
         """The compiled forward function of inference."""
-        self.load(batch)
         self.value = self.programs.infer(self.batch[0])
 
     def loss(self) -> float:

@@ -147,15 +147,14 @@ class Session(base.Session):
         self.net.register_comm_hook(None, hook)
         return lambda: counted[0]
 
-    def outputs(self) -> np.ndarray:
-        """What the last inference gave."""
-        return self.value.cpu().numpy().copy()
-
-    def infer(self, batch: Any) -> None:
+    def infer(self) -> None:
         """Forward without gradients."""
-        self.load(batch)
         with torch.inference_mode():
             self.value = self.net(self.batch[0])
+
+    def outputs(self) -> np.ndarray:
+        """The last inference's outputs as an array."""
+        return self.value.cpu().numpy().copy()
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""

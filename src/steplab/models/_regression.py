@@ -1,0 +1,162 @@
+"""Least squares with standard errors that respect replicates: what the regression models share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+
+from steplab.core.errors import NotEnoughData
+from steplab.models.base import Array, Parameter, PerformanceModel, numbers
+from steplab.models.formula import Formula, Node, column, level, number, op
+
+
+@dataclass(frozen=True)
+class Term:
+    """A regressor: a product of columns (of none: the constant), or a level of a categorical column."""
+
+    columns: tuple[str, ...] = ()
+    level: tuple[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """How the term is called in tables."""
+        return "=".join(self.level) if self.level else "·".join(self.columns) or "constant"
+
+    def values(self, frame: pd.DataFrame) -> Array:
+        """The regressor of each row."""
+        if self.level:
+            return np.asarray(frame[self.level[0]].to_numpy() == self.level[1], float)
+        made = np.ones(len(frame))
+        for name in self.columns:
+            made = made * frame[name].to_numpy(float)
+        return made
+
+
+def design(terms: Sequence[Term], frame: pd.DataFrame) -> Array:
+    """The matrix of regressors."""
+    return np.column_stack([term.values(frame) for term in terms])
+
+
+def independent(matrix: Array) -> list[int]:
+    """The columns that are not combinations of earlier ones, the first (the constant) always among them."""
+    norms = np.sqrt((matrix**2).sum(axis=0))
+    scaled = matrix / np.where(norms > 0, norms, 1.0)
+    kept: list[int] = []
+    basis = np.empty((len(matrix), 0))
+    for i in range(matrix.shape[1]):
+        rest = scaled[:, i] - basis @ (basis.T @ scaled[:, i])
+        rest = rest - basis @ (basis.T @ rest)
+        size = float(np.sqrt(rest @ rest))
+        if size > 1e-7:
+            kept.append(i)
+            basis = np.column_stack([basis, rest / size])
+    return kept
+
+
+class Regression(PerformanceModel):
+    """Least squares on terms that a subclass names; regressors the data cannot tell apart are left out."""
+
+    terms_: list[Term]
+    coef_: Array
+    parameters_: list[Parameter]
+
+    def _terms(self) -> list[Term]:
+        """The regressors that the model would like, the constant first."""
+        raise NotImplementedError
+
+    def _level_terms(self) -> list[Term]:
+        return [Term(level=(c, name)) for c, known in self.levels_.items() for name in known[1:]]
+
+    def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        wanted = self._terms()
+        matrix = design(wanted, frame)
+        kept = independent(matrix)
+        if len(y) < len(kept) + 1:
+            what = f"model {self.name()!r} needs at least {len(kept) + 1} rows and got {len(y)}"
+            raise NotEnoughData(what, hint="measure more configurations, or model fewer columns")
+        self.terms_ = [wanted[i] for i in kept]
+        # Unit norms: products of large columns would otherwise spoil the conditioning and the test for rank.
+        norms = np.sqrt((matrix[:, kept] ** 2).sum(axis=0))
+        self.coef_, half, told = _least_squares(matrix[:, kept] / norms, y, groups)
+        self.coef_, half = self.coef_ / norms, half / norms
+        self.parameters_ = self._described(wanted, half, told)
+
+    def _described(self, wanted: list[Term], half: Array, told: bool) -> list[Parameter]:
+        found = {term.name: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)}
+        made = []
+        for i, term in enumerate(wanted):
+            value, width = found.get(term.name, (0.0, np.nan))
+            known = told and bool(np.isfinite(width))
+            low, high = (value - width, value + width) if known else (None, None)
+            made.append(Parameter(term.name, f"β{i}", value, low, high, known))
+        return made
+
+    def _predict(self, frame: pd.DataFrame) -> Array:
+        return np.asarray(design(self.terms_, frame) @ self.coef_)
+
+    def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
+        if groups is not None:
+            return super()._held_out(frame, y, groups)
+        # Exact for least squares: leaving a row out divides its residual by 1 − leverage.
+        q = np.linalg.qr(design(self.terms_, frame))[0]
+        leverage = np.clip((q**2).sum(axis=1), 0, 0.999)
+        return np.asarray(y - (y - self._predict(frame)) / (1 - leverage))
+
+    def formula(self) -> Formula:
+        """The fitted sum."""
+        parts = [_node(term, float(b)) for term, b in zip(self.terms_, self.coef_, strict=True) if not term.level]
+        for c, known in self.levels_.items():
+            own = {t.level[1]: float(b) for t, b in zip(self.terms_, self.coef_, strict=True)
+                   if t.level and t.level[0] == c}  # fmt: skip
+            if own:
+                parts.append(level(c, {name: own.get(name, 0.0) for name in known}))
+        return Formula(op("add", *parts) if len(parts) > 1 else parts[0])
+
+    def parameters(self) -> list[Parameter]:
+        """The coefficients with 95 % intervals; those that the data cannot tell apart are marked."""
+        return self.parameters_
+
+    def _state(self) -> dict[str, Any]:
+        terms = [{"columns": list(t.columns), "level": list(t.level) if t.level else None} for t in self.terms_]
+        return {
+            "terms": terms,
+            "coef": self.coef_.tolist(),
+            "parameters": [asdict(p) for p in self.parameters_],
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.terms_ = [self._restored(term) for term in state["terms"]]
+        self.coef_ = numbers(state["coef"], len(self.terms_))
+        self.parameters_ = [Parameter(**parameter) for parameter in state["parameters"]]
+
+    def _restored(self, document: Mapping[str, Any]) -> Term:
+        columns, chosen = tuple(document["columns"]), document["level"]
+        if not set(columns) <= set(self.roles_.numeric):
+            raise ValueError("a term reads an unknown column")
+        if chosen is not None and (len(chosen) != 2 or chosen[1] not in self.levels_.get(chosen[0], ())):
+            raise ValueError("a term reads an unknown level")
+        return Term(columns, (chosen[0], chosen[1]) if chosen else None)
+
+
+def _least_squares(matrix: Array, y: Array, groups: Array | None) -> tuple[Array, Array, bool]:
+    """Coefficients, the half widths of their 95 % intervals, and whether degrees of freedom remain for those.
+
+    With groups the errors are cluster-robust: the epochs of a run are not independent rows.
+    """
+    result = sm.OLS(y, matrix).fit()
+    clusters = len(y) if groups is None else len(np.unique(groups))
+    if clusters <= matrix.shape[1]:
+        return np.asarray(result.params), np.full(matrix.shape[1], np.nan), False
+    if groups is not None:
+        result = result.get_robustcov_results("cluster", groups=groups, use_correction=True, df_correction=True)
+    interval = np.asarray(result.conf_int(0.05))
+    return np.asarray(result.params), (interval[:, 1] - interval[:, 0]) / 2, True
+
+
+def _node(term: Term, value: float) -> Node:
+    return op("mul", number(value), *map(column, term.columns)) if term.columns else number(value)

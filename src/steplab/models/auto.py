@@ -1,0 +1,146 @@
+"""The readable model with the least error on held-out rows, random and beyond the range, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steplab.core.errors import ModelError, SteplabError
+from steplab.models import load_model_class
+from steplab.models._ranges import Split, upper_ranges
+from steplab.models.base import Array, Parameter, PerformanceModel, folds
+from steplab.models.formula import Formula
+
+READABLE = ("hybrid", "generic", "pmnf", "symbolic", "linear")
+# Choosing needs fewer rows than fitting what was chosen.
+MOST_ROWS = 1_500
+RANDOM_FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate's held-out error in per cent: on random folds, on upper ranges, and both."""
+
+    model: str
+    random: float | None
+    ranges: float | None
+    reason: str = ""
+
+    @property
+    def error(self) -> float:
+        """What is compared: the mean of both kinds of error."""
+        known = [value for value in (self.random, self.ranges) if value is not None]
+        return float(np.mean(known)) if known and not self.reason else np.inf
+
+
+class Auto(PerformanceModel):
+    """Whichever of `among` predicts held-out rows best; `why` tells, `chosen_` is the fitted model.
+
+    The error is relative to the measured value. Half of it comes from random folds, half from upper ranges
+    of each numeric factor that the candidate has not seen.
+    """
+
+    chosen_: PerformanceModel
+    trials_: tuple[Trial, ...]
+
+    def __init__(
+        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        among: Sequence[str] = READABLE,
+    ) -> None:  # fmt: skip
+        super().__init__(intrinsic, categorical, extrinsic)
+        self.among = among
+
+    def _rows_needed(self, frame: pd.DataFrame) -> int:
+        return 10
+
+    def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        rows = np.arange(len(y))
+        if len(y) > MOST_ROWS:
+            rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
+        few, group = frame.iloc[rows].reset_index(drop=True), None if groups is None else groups[rows]
+        self.trials_ = tuple(self._tried(name, few, y[rows], group) for name in self.among)
+        best = min(self.trials_, key=lambda trial: trial.error)
+        if not np.isfinite(best.error):
+            raise ModelError("no readable model could be fitted", hint=self.trials_[0].reason)
+        self.chosen_ = self._candidate(best.model, frame, y, groups)
+
+    def _candidate(
+        self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None, *, quick: bool = False
+    ) -> PerformanceModel:
+        # A search that is cut short ranks a model well enough; the chosen one is then fitted in full.
+        options = load_model_class(name).quick_options if quick else {}
+        made = load_model_class(name)(*asdict(self.roles_).values(), **options)
+        made.roles_, made.target_ = self.roles_, self.target_
+        made._learn(frame.reset_index(drop=True), y, groups)
+        return made
+
+    def _tried(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> Trial:
+        try:
+            random = self._error(name, frame, y, groups, folds(len(y), groups, RANDOM_FOLDS))
+            ranges = self._error(name, frame, y, groups, upper_ranges(frame, self.roles_.numeric))
+        except (SteplabError, ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+            return Trial(name, None, None, str(error) or type(error).__name__)
+        return Trial(name, random, ranges)
+
+    def _error(
+        self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None, splits: Sequence[Split]
+    ) -> float | None:
+        misses = []
+        floor = 0.1 * float(np.median(np.abs(y))) or 1.0
+        for train, test in splits:
+            group = None if groups is None else groups[train]
+            model = self._candidate(name, frame.iloc[train], y[train], group, quick=True)
+            known = test[model._known(frame.iloc[test])]
+            if len(known):
+                predicted = model._predict(frame.iloc[known].reset_index(drop=True))
+                misses.append(float(np.mean(np.abs(predicted - y[known]) / np.maximum(np.abs(y[known]), floor))))
+        return 100 * float(np.mean(misses)) if misses else None
+
+    def _predict(self, frame: pd.DataFrame) -> Array:
+        return self.chosen_._predict(frame)
+
+    def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
+        return self.chosen_._held_out(frame, y, groups)
+
+    def _spread(self, frame: pd.DataFrame) -> Array:
+        return self.chosen_._spread(frame)
+
+    @property
+    def formula_leaves_out(self) -> str:
+        """What the chosen model's formula does not tell."""
+        return str(getattr(self.chosen_, "formula_leaves_out", ""))
+
+    def formula(self) -> Formula | None:
+        """The chosen model's formula."""
+        return self.chosen_.formula()
+
+    def parameters(self) -> list[Parameter]:
+        """The chosen model's parameters."""
+        return self.chosen_.parameters()
+
+    def why(self) -> str:
+        """One sentence on what was chosen, against what."""
+        ranked = sorted(self.trials_, key=lambda trial: trial.error)
+        told = [f"{t.model} {t.error:.1f} %" for t in ranked if np.isfinite(t.error)]
+        failed = [f"{t.model} could not be fitted" for t in ranked if not np.isfinite(t.error)]
+        return f"{ranked[0].model} has the least held-out error: " + ", ".join(told + failed)
+
+    def _state(self) -> dict[str, Any]:
+        trials = [asdict(trial) for trial in self.trials_]
+        return {"chosen": self.chosen_.name(), "state": self.chosen_._state(), "trials": trials}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        if state["chosen"] not in READABLE:
+            raise ValueError("the chosen model is not one to choose from")
+        made = load_model_class(state["chosen"])(*asdict(self.roles_).values())
+        made.roles_, made.range_, made.levels_ = self.roles_, self.range_, self.levels_
+        made.target_, made.rows_ = self.target_, self.rows_
+        made._restore(state["state"])
+        self.chosen_, self.trials_ = made, tuple(Trial(**trial) for trial in state["trials"])
+
+
+MODEL = Auto

@@ -1,0 +1,317 @@
+"""What every performance model is: fit, predict, an interval, a range, a formula, a JSON document.
+
+A model is one file that subclasses `PerformanceModel` and fills in `_fit`, `_predict`, `_state`, `_restore`.
+The base checks the input, puts the rows in an order of their own (so that row order never matters), remembers
+the measured range, and calibrates the prediction intervals on held-out rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.model_selection import GroupKFold, KFold
+
+from steplab.core.errors import ModelError, NotEnoughData, allowed
+from steplab.models._threads import one_thread
+from steplab.models.formula import Formula
+from steplab.models.intervals import Conformal, calibrate, excess
+from steplab.models.roles import Roles, canonical_order, features, roles_for
+
+FORMAT = "steplab-model"
+# 1: first version.
+VERSION = 1
+ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A fitted number with its 95 % interval, and whether the data determine it."""
+
+    name: str
+    symbol: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    identified: bool = True
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Whether each row lies inside the measured range, and which factors leave it."""
+
+    rows: Array
+    outside: tuple[tuple[str, ...], ...]
+
+
+class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A performance model: predicts a time from a configuration.
+
+    `intrinsic`, `categorical` and `extrinsic` name the columns; with none of them, they are inferred.
+    A subclass with options of its own repeats these three first in its `__init__` and only stores them there.
+    """
+
+    # Exceptions to the contract are declared with their reason, which the contract test prints.
+    column_units_matter: ClassVar[str] = ""
+    ignores_columns: ClassVar[str] = ""
+    interval_folds: ClassVar[int] = 5
+    # Options with which a slow model is quick enough for a rehearsal (the contract tests use them).
+    quick_options: ClassVar[Mapping[str, Any]] = {}
+    # Columns that help fitting where a table has them, and that a prediction does without (NaN: missing).
+    fit_columns: ClassVar[tuple[str, ...]] = ()
+
+    roles_: Roles
+    range_: dict[str, tuple[float, float]]
+    levels_: dict[str, tuple[str, ...]]
+    interval_: Conformal
+    target_: str
+    rows_: int
+
+    def __init__(
+        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = ()
+    ) -> None:
+        self.intrinsic, self.categorical, self.extrinsic = intrinsic, categorical, extrinsic
+
+    # What a subclass fills in: frames hold exactly the roles' columns, floats and text, in canonical order.
+
+    def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        """Learn from checked rows; store fitted attributes with a trailing underscore."""
+        raise NotImplementedError
+
+    def _predict(self, frame: pd.DataFrame) -> Array:
+        """The prediction for each row."""
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        """What `_restore` needs, as plain JSON data."""
+        raise NotImplementedError
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Set the fitted attributes from `_state`; a ValueError or KeyError means a damaged document."""
+        raise NotImplementedError
+
+    def _rows_needed(self, frame: pd.DataFrame) -> int:
+        """The fewest rows from which this model can be fitted; never below 3."""
+        return 3
+
+    def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
+        """Each row predicted by a model that has not seen it (NaN: none); override for a shortcut."""
+        predicted = np.full(len(y), np.nan)
+        for train, test in folds(len(y), groups, self.interval_folds):
+            try:
+                other = self._fitted_copy(frame.iloc[train], y[train], None if groups is None else groups[train])
+            except NotEnoughData:
+                continue
+            known = other._known(frame.iloc[test])
+            if known.any():
+                predicted[test[known]] = other._predict(frame.iloc[test[known]].reset_index(drop=True))
+        return predicted
+
+    def _spread(self, frame: pd.DataFrame) -> Array:
+        """The factor by which the interval widens: 1 inside of the measured range."""
+        wider = np.ones(len(frame))
+        for column, (low, high) in self.range_.items():
+            wider += 2 * excess(frame[column].to_numpy(float), low, high)
+        return wider
+
+    def formula(self) -> Formula | None:
+        """The model as a formula, where it has one."""
+        return None
+
+    def parameters(self) -> list[Parameter]:
+        """The fitted parameters, where a person can read them."""
+        return []
+
+    # The public side, the same for all.
+
+    def fit(self, X: pd.DataFrame, y: Any, groups: Any = None) -> Self:
+        """Fit to the rows of a table; rows of one group (replicates, epochs of a run) are not independent."""
+        frame, target, group = self._checked(X, y, groups)
+        with one_thread():
+            self._learn(frame, target, group)
+            predicted = self._held_out(frame, target, group)
+        # A model so starved that no fold could be fitted still owes an honest width: the target's own.
+        usable = np.isfinite(predicted).any()
+        self.interval_ = calibrate(predicted if usable else np.full(len(target), float(np.mean(target))), target)
+        return self
+
+    def predict(self, X: pd.DataFrame) -> Array:
+        """The predicted value of each row."""
+        frame = self._features(X)
+        known = self._known(frame)
+        if not known.all():
+            self._refuse_level(frame[~known])
+        return np.asarray(self._predict(frame), float)
+
+    def predict_interval(self, X: pd.DataFrame, level: float = 0.9) -> tuple[Array, Array]:
+        """The lower and upper bound between which a new measurement lies with that probability."""
+        predicted = self.predict(X)
+        half = self.interval_.half_width(predicted, level) * self._spread(self._features(X))
+        return predicted - half, predicted + half
+
+    def inside(self, X: pd.DataFrame) -> Inside:
+        """Whether each row lies inside the measured range, factor by factor."""
+        frame = self._features(X)
+        out = {c: ~frame[c].isin(levels).to_numpy() for c, levels in self.levels_.items()}
+        for column, (low, high) in self.range_.items():
+            margin = 1e-9 * max(abs(low), abs(high))
+            values = frame[column].to_numpy(float)
+            out[column] = (values < low - margin) | (values > high + margin)
+        names = tuple(tuple(c for c in out if out[c][i]) for i in range(len(frame)))
+        return Inside(np.array([not row for row in names], bool), names)
+
+    def to_document(self) -> dict[str, Any]:
+        """The fitted model as plain JSON data: no pickle, no code."""
+        self._require_fitted()
+        options = {k: list(v) if isinstance(v, tuple) else v for k, v in self.get_params(deep=False).items()}
+        return {
+            "format": FORMAT, "version": VERSION, "model": self.name(), "options": options,
+            "target": self.target_, "rows": self.rows_,
+            "roles": {role: list(columns) for role, columns in asdict(self.roles_).items()},
+            "range": {c: list(bounds) for c, bounds in self.range_.items()},
+            "levels": {c: list(levels) for c, levels in self.levels_.items()},
+            "interval": self.interval_.to_document(),
+            "state": self._state(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of `to_document`; anything damaged is a ModelError."""
+        if document.get("format") != FORMAT or document.get("version") != VERSION:
+            what = f"format {document.get('format')!r} version {document.get('version')!r} cannot be read"
+            raise ModelError(what, hint=f"this steplab reads {FORMAT!r} version {VERSION}")
+        try:
+            return cls._from_checked(document)
+        except ModelError:
+            raise
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise ModelError(f"the saved model is damaged ({type(error).__name__}: {error})") from error
+
+    @classmethod
+    def name(cls) -> str:
+        """The model's name: that of its file."""
+        return cls.__module__.rpartition(".")[2].replace("_", "-")
+
+    # How the public side works.
+
+    @classmethod
+    def _from_checked(cls, document: Mapping[str, Any]) -> Self:
+        model = cls(**_options(cls, document["options"]))
+        roles = document["roles"]
+        model.roles_ = Roles(*(tuple(_strings(roles[role])) for role in ROLE_OPTIONS))
+        model.range_ = {c: _bounds(document["range"][c]) for c in model.roles_.numeric}
+        model.levels_ = {c: tuple(_strings(document["levels"][c])) for c in model.roles_.categorical}
+        model.interval_ = Conformal.from_document(document["interval"])
+        model.target_, model.rows_ = str(document["target"]), int(document["rows"])
+        model._restore(document["state"])
+        return model
+
+    def _checked(self, X: pd.DataFrame, y: Any, groups: Any) -> tuple[pd.DataFrame, Array, Array | None]:
+        """Rows in canonical order, with what is remembered of them set."""
+        if not isinstance(X, pd.DataFrame):
+            raise ModelError(f"X is a {type(X).__name__}", hint="give a pandas.DataFrame with named columns")
+        self.roles_ = roles_for(X, self.intrinsic, self.categorical, self.extrinsic)
+        frame, target = features(X, self.roles_), np.asarray(y, float).ravel()
+        for c in self.fit_columns:
+            if c in X.columns and c not in self.roles_.columns:
+                frame[c] = pd.to_numeric(X[c], errors="coerce").to_numpy(float)
+        if len(target) != len(frame):
+            raise ModelError(f"there are {len(frame)} rows and {len(target)} target values")
+        if not np.isfinite(target).all():
+            raise ModelError("the target holds missing or infinite values", hint="remove those rows")
+        self.target_ = str(getattr(y, "name", None) or "t")
+        order = canonical_order(frame, target)
+        group = None if groups is None else pd.factorize(np.asarray(groups)[order])[0]
+        return frame.iloc[order].reset_index(drop=True), target[order], group
+
+    def _learn(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        needed = max(3, self._rows_needed(frame))
+        if len(y) < needed:
+            what = f"model {self.name()!r} needs at least {needed} rows and got {len(y)}"
+            raise NotEnoughData(what, hint="measure more configurations, or model fewer columns")
+        self.rows_ = len(y)
+        self.range_ = {c: (float(frame[c].min()), float(frame[c].max())) for c in self.roles_.numeric}
+        self.levels_ = {c: tuple(sorted(frame[c].unique())) for c in self.roles_.categorical}
+        self._fit(frame, y, groups)
+
+    def _fitted_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Self:
+        """The same model fitted to other rows, without intervals."""
+        other = clone(self)
+        other.roles_, other.target_ = self.roles_, self.target_
+        other._learn(frame.reset_index(drop=True), y, groups)
+        return other  # type: ignore[no-any-return]
+
+    def _features(self, X: pd.DataFrame) -> pd.DataFrame:
+        self._require_fitted()
+        return features(X, self.roles_)
+
+    def _require_fitted(self) -> None:
+        if not hasattr(self, "interval_"):
+            raise ModelError(f"model {self.name()!r} has not been fitted")
+
+    def _known(self, frame: pd.DataFrame) -> Array:
+        """Which rows hold only levels that were measured."""
+        known = np.ones(len(frame), bool)
+        for column, levels in self.levels_.items():
+            known &= frame[column].isin(levels).to_numpy()
+        return known
+
+    def _refuse_level(self, unknown: pd.DataFrame) -> None:
+        for column, levels in self.levels_.items():
+            value = unknown[column].iloc[0]
+            if value not in levels:
+                raise ModelError(f"{column} = {value!r} was not measured", hint=allowed(levels))
+
+
+def folds(rows: int, groups: Array | None, wanted: int) -> list[tuple[Array, Array]]:
+    """Train and test rows of each fold; rows of one group stay together; the same for the same input."""
+    if groups is not None and len(np.unique(groups)) > 1:
+        return list(GroupKFold(min(wanted, len(np.unique(groups)))).split(np.empty(rows), groups=groups))
+    return list(KFold(min(wanted, rows), shuffle=True, random_state=0).split(np.empty(rows)))
+
+
+def numbers(value: object, *shape: int | None) -> Array:
+    """Finite numbers from a saved document, of that shape (None: any length); ValueError otherwise."""
+    array = np.asarray(value, float)
+    fits = len(array.shape) == len(shape) and all(w in (None, g) for w, g in zip(shape, array.shape, strict=True))
+    if not fits or not np.isfinite(array).all():
+        raise ValueError(f"numbers of shape {shape} are damaged")
+    return array
+
+
+def _strings(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("a list of names is damaged")
+    return value
+
+
+def _bounds(value: object) -> tuple[float, float]:
+    low, high = numbers(value, 2)
+    if low > high:
+        raise ValueError("a range is damaged")
+    return float(low), float(high)
+
+
+def _options(cls: type[PerformanceModel], options: object) -> dict[str, Any]:
+    """Constructor options of a saved model; roles become tuples, unknown options are refused."""
+    if not isinstance(options, dict):
+        raise ValueError("the options are not an object")
+    unknown = set(options) - set(cls._get_param_names())
+    if unknown:
+        raise ModelError(f"model {cls.name()!r} has no option {min(map(str, unknown))!r}")
+    return {k: tuple(_strings(v)) if k in ROLE_OPTIONS else v for k, v in options.items()}

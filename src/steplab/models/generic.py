@@ -1,0 +1,145 @@
+"""The generic model: a sum of powers of intrinsic factors, times powers of extrinsic ones, plus a constant.
+
+t = (Σ a_i·I_i^p_i + categorical terms)·Π E_j^q_j + C (facts, 5.2), by variable projection over the powers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steplab.models import _identify
+from steplab.models._expression import Expression
+from steplab.models._prepare import Prepared, prepare
+from steplab.models._search import search
+from steplab.models._varpro import Array, Penalty, mean_loss
+from steplab.models.base import Parameter, PerformanceModel, folds
+from steplab.models.formula import Formula
+from steplab.models.penalty import SCAN, parse_penalty
+
+
+class Generic(PerformanceModel):
+    """The generic performance model.
+
+    `loss` is `absolute` (the source's), `relative` or `squared`; `penalty` as in `l2:0.001` or `l2:cv`;
+    `starts` is the number of random starts beside the systematic ones, `seed` theirs.
+    """
+
+    expression_: Expression
+    parameters_: list[Parameter]
+    penalty_: Penalty
+    left_out_: Array
+
+    def __init__(
+        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        loss: str = "absolute", penalty: str = "none", starts: int = 1, seed: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(intrinsic, categorical, extrinsic)
+        self.loss, self.penalty, self.starts, self.seed = loss, penalty, starts, seed
+
+    def _rows_needed(self, frame: pd.DataFrame) -> int:
+        distinct = {c: frame[c].nunique() for c in self.roles_.columns}
+        inner = sum(2 if distinct[c] > 2 else distinct[c] - 1 for c in self.roles_.intrinsic)
+        levels = sum(distinct[c] - 1 for c in self.roles_.categorical)
+        return inner + levels + sum(distinct[c] > 1 for c in self.roles_.extrinsic) + 3
+
+    def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        choice = parse_penalty(self.penalty)
+        prepared = prepare(frame, y, self.roles_, self.levels_, self.loss, choice.penalty)
+        point = search(prepared.problem, seed=self.seed, starts=self.starts)
+        if choice.by_cross_validation:
+            chosen = _cross_validated(prepared, point.theta, groups)
+            prepared = replace(prepared, problem=replace(prepared.problem, penalty=chosen))
+            point = search(prepared.problem, seed=self.seed, starts=self.starts, near=point.theta)
+        self.penalty_ = prepared.problem.penalty
+        self.expression_ = prepared.expression(point)
+        self._judge(frame, y, groups)
+
+    def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        """Set the parameters with their intervals, and each row's prediction without that row."""
+        columns = {c: frame[c].to_numpy() for c in self.roles_.columns}
+        made = _identify.slopes(self.expression_, columns)
+        jacobian = np.column_stack([slope.column for slope in made]) if made else np.zeros((len(y), 0))
+        unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
+        predicted = self.expression_.predict(columns)
+        known = _identify.evidence(jacobian, predicted, y, unit, self.loss == "squared")
+        covered, flatness = _identify.covariance(known, groups)
+        clusters = len(y) if groups is None else len(np.unique(groups))
+        found = _identify.parameters(made, covered, flatness, clusters - len(made))
+        self.parameters_ = _with_undetermined(found, self.expression_)
+        self.left_out_ = np.asarray(predicted - _identify.held_out_shift(known))
+
+    def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
+        # Replicates that share a configuration must leave together: only refitting shows that.
+        return self.left_out_ if groups is None else super()._held_out(frame, y, groups)
+
+    def _predict(self, frame: pd.DataFrame) -> Array:
+        return self.expression_.predict(frame)
+
+    def formula(self) -> Formula:
+        """The fitted expression."""
+        return self.expression_.formula()
+
+    def parameters(self) -> list[Parameter]:
+        """Coefficients a, powers p and q, base b, differences d from reference levels, constant C."""
+        return self.parameters_
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "expression": self.expression_.to_document(),
+            "parameters": [asdict(parameter) for parameter in self.parameters_],
+            "penalty": asdict(self.penalty_),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.expression_ = Expression.from_document(state["expression"])
+        self._require_columns()
+        self.parameters_ = [Parameter(**parameter) for parameter in state["parameters"]]
+        self.penalty_ = Penalty(**state["penalty"])
+
+    def _require_columns(self) -> None:
+        made, roles = self.expression_, self.roles_
+        fits = set(made.coef) == set(roles.intrinsic) and set(made.scale) == set(roles.extrinsic)
+        if not fits or {c: tuple(v) for c, v in made.levels.items()} != self.levels_:
+            raise ValueError("the expression does not match the columns")
+
+
+def _with_undetermined(found: list[Parameter], expression: Expression) -> list[Parameter]:
+    """The parameters in the order of the expression, with those that the data say nothing about."""
+    have = {(parameter.name, parameter.symbol): parameter for parameter in found}
+    wanted: list[tuple[str, str, float, float, float | None]] = []
+    for c, a in expression.coef.items():
+        wanted += [(c, "a", a, 0.0, None), (c, "p", expression.power[c], -5.0, 5.0)]
+    wanted.append(("base", "b", expression.base, 0.0, None))
+    for c, values in expression.levels.items():
+        wanted += [(f"{c}={name}", "d", value, -np.inf, None) for name, value in list(values.items())[1:]]
+    wanted += [(c, "q", q, -5.0, 5.0) for c, q in expression.scale.items()]
+    wanted.append(("constant", "C", expression.constant, 0.0, None))
+    return [
+        have.get((name, symbol), Parameter(name, symbol, value, low if np.isfinite(low) else None, high, False))
+        for name, symbol, value, low, high in wanted
+    ]
+
+
+def _cross_validated(prepared: Prepared, theta: Array, groups: Array | None) -> Penalty:
+    """The λ, the same for coefficients and powers, with the least held-out loss."""
+    problem = prepared.problem
+    parts = folds(len(problem.y), groups, 5)
+
+    def held_out(strength: float) -> float:
+        total, penalty = 0.0, replace(problem.penalty, coef=strength, power=strength)
+        for train, test in parts:
+            point = search(replace(problem.rows(train), penalty=penalty), seed=0, starts=0, near=theta, finished=1e-6)
+            rest = problem.rows(test)
+            total += mean_loss(rest, rest.y - rest.basis(point.theta) @ point.coef) * len(test)
+        return total
+
+    best = min(SCAN, key=held_out)
+    return replace(problem.penalty, coef=best, power=best)
+
+
+MODEL = Generic

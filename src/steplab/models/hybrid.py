@@ -1,0 +1,159 @@
+"""Physics of a synchronous step first (compute, waiting, collectives, overlap), data for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from steplab.core.errors import ModelError, allowed
+from steplab.models import _physics
+from steplab.models._hybrid_formula import law_formula, law_parameters
+from steplab.models._kriging import Kriging, learn, nothing, with_lengths
+from steplab.models._parts import Parts, find_parts
+from steplab.models._physics import Factor, Law
+from steplab.models.base import Array, Parameter, PerformanceModel, folds, numbers
+from steplab.models.formula import Formula
+
+# Residuals beyond four typical ones are outliers; the correction must not chase them.
+OUTLIER = 4 * 1.4826
+
+
+class Hybrid(PerformanceModel):
+    """t = (C^γ + S^γ)^(1/γ) · correction: see `_physics` for the law of compute C and communication S.
+
+    The correction is a smooth function of the factors that fades to 1 beyond the measured range; `formula` is
+    the law without it. `workers`, `batch` and `nodes` name the columns that the law needs; left empty they
+    are recognised by their names, "none" switches one off. `scaling` is "weak" if each worker has a batch of
+    its own, "strong" if they share it; left empty, the better fit decides.
+    """
+
+    formula_leaves_out: ClassVar[str] = "the local correction, which is near 1 and fades out of range"
+
+    law_: Law
+    theta_: Array
+    correction_: Kriging
+    errors_: Array
+
+    def __init__(
+        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        workers: str = "", batch: str = "", nodes: str = "", scaling: str = "",
+        correct: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(intrinsic, categorical, extrinsic)
+        self.workers, self.batch, self.nodes = workers, batch, nodes
+        self.scaling, self.correct = scaling, correct
+
+    def _rows_needed(self, frame: pd.DataFrame) -> int:
+        return len(frame.columns) + 3
+
+    def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        if np.min(y) <= 0:
+            hint = "remove rows with a target of zero or below, or use another model"
+            raise ModelError("model 'hybrid' describes times, which are positive", hint=hint)
+        laws = self._laws(frame)
+        thetas = [_physics.fit_law(law, law.inputs(frame), y) for law in laws]
+        misfits = [_physics.misfit(law, t, law.inputs(frame), y) for law, t in zip(laws, thetas, strict=True)]
+        best = int(np.argmin(misfits))
+        self.law_, self.theta_ = laws[best], thetas[best]
+        at = self.law_.inputs(frame)
+        self.errors_ = _physics.uncertainty(self.law_, self.theta_, at, y)
+        place = self._places(frame)
+        self.correction_ = learn(place, self._left(self.theta_, frame, y)) if self.correct else nothing(place.shape[1])
+
+    def _laws(self, frame: pd.DataFrame) -> list[Law]:
+        """The law; both with own and with shared batches unless the column's name or the user decides."""
+        parts = find_parts(frame, self.roles_.numeric, self.workers, self.batch, self.nodes)
+        if parts.workers and frame[parts.workers].max() <= 1:
+            parts = Parts("", parts.batch, "")
+        if parts.batch and frame[parts.batch].min() <= 0:
+            parts = Parts(parts.workers, "", parts.nodes, parts.shared)
+        others = [column for column in self.roles_.numeric if column not in parts.columns]
+        further = tuple(_physics.factors(frame, others, self.levels_))
+        if not parts.workers or parts.shared or self.scaling:
+            return [Law(replace(parts, shared=bool(parts.workers) and self._strong(parts)), further)]
+        return [Law(parts, further), Law(replace(parts, shared=True), further)]
+
+    def _strong(self, parts: Parts) -> bool:
+        if self.scaling not in ("", "weak", "strong"):
+            raise ModelError(f"scaling is {self.scaling!r}", hint=allowed(("weak", "strong")))
+        return self.scaling == "strong" or (parts.shared and not self.scaling)
+
+    def _left(self, theta: Array, frame: pd.DataFrame, y: Array) -> Array:
+        """What the law leaves unexplained, in logarithms, without outliers."""
+        left = np.log(y) - np.log(_physics.step_time(self.law_, theta, self.law_.inputs(frame)))
+        limit = OUTLIER * max(float(np.median(np.abs(left))), 1e-9)
+        return np.asarray(np.clip(left, -limit, limit))
+
+    def _places(self, frame: pd.DataFrame) -> Array:
+        """The factors in units of their measured range, logarithmic where they are positive."""
+        columns = []
+        for column, (low, high) in self.range_.items():
+            if high > low:
+                logarithmic = low > 0
+                values = np.maximum(frame[column].to_numpy(float), low * 1e-3 if logarithmic else -np.inf)
+                ends = np.log([low, high]) if logarithmic else np.array([low, high])
+                columns.append(((np.log(values) if logarithmic else values) - ends[0]) / (ends[1] - ends[0]))
+        for column, known in self.levels_.items():
+            if len(known) > 1:
+                columns += [(frame[column].to_numpy() == name).astype(float) for name in known]
+        return np.column_stack(columns) if columns else np.empty((len(frame), 0))
+
+    def _predict(self, frame: pd.DataFrame) -> Array:
+        law = _physics.step_time(self.law_, self.theta_, self.law_.inputs(frame))
+        return np.asarray(law * np.exp(self.correction_.predict(self._places(frame))))
+
+    def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
+        """Refits from the full solution, with the correction's lengths kept: quick, and still unseen."""
+        at, place, predicted = self.law_.inputs(frame), self._places(frame), np.empty(len(y))
+        for train, test in folds(len(y), groups, self.interval_folds):
+            theta = _physics.fit_law(self.law_, at.take(train), y[train], self.theta_)
+            correction = self._refitted(place[train], self._left(theta, frame.iloc[train], y[train]))
+            law = _physics.step_time(self.law_, theta, at.take(test))
+            predicted[test] = law * np.exp(correction.predict(place[test]))
+        return predicted
+
+    def _refitted(self, place: Array, left: Array) -> Kriging:
+        known = self.correction_
+        if not len(known.points):
+            return known
+        return with_lengths(place, left, known.lengths, known.signal, known.noise)
+
+    def formula(self) -> Formula:
+        """The law, without the local correction."""
+        return law_formula(self.law_, self.theta_)
+
+    def parameters(self) -> list[Parameter]:
+        """Every coefficient of the law, with its meaning."""
+        return law_parameters(self.law_, self.theta_, self.errors_)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "parts": asdict(self.law_.parts), "factors": [asdict(factor) for factor in self.law_.factors],
+            "theta": self.theta_.tolist(), "errors": self.errors_.tolist(),
+            "correction": {
+                "points": self.correction_.points.tolist(), "weights": self.correction_.weights.tolist(),
+                "lengths": self.correction_.lengths.tolist(), "signal": self.correction_.signal,
+                "noise": self.correction_.noise,
+            },
+        }  # fmt: skip
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        parts, made = Parts(**state["parts"]), tuple(Factor(**factor) for factor in state["factors"])
+        used = {*parts.columns, *(factor.column for factor in made)}
+        if not used <= set(self.roles_.columns):
+            raise ValueError("the law names columns that the model does not have")
+        self.law_ = Law(parts, made)
+        unknowns = len(self.law_.names)
+        self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
+        saved = state["correction"]
+        lengths = numbers(saved["lengths"], None)
+        points = numbers(saved["points"], None, len(lengths)) if saved["points"] else np.empty((0, len(lengths)))
+        weights = numbers(saved["weights"], len(points))
+        self.correction_ = Kriging(points, weights, lengths, float(saved["signal"]), float(saved["noise"]))
+
+
+MODEL = Hybrid

@@ -1,0 +1,114 @@
+"""Prediction intervals from held-out residuals (conformal prediction).
+
+The half width is a quantile of the scores |y − ŷ| / |ŷ|^g of rows that the model had not seen (Vovk,
+Gammerman and Shafer: Algorithmic Learning in a Random World, 2005; cross-conformal as in Barber and others:
+Predictive inference with the jackknife+, Annals of Statistics 49, 2021). g is 0 (absolute), 1/2 or 1
+(relative): the one whose scores depend least on the prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from steplab.core.errors import ModelError
+
+POWERS = (0.0, 0.5, 1.0)
+MOST_SCORES = 501
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """Sorted scores of held-out rows, and the power of the prediction that scales them."""
+
+    power: float
+    floor: float
+    rows: int
+    scores: tuple[float, ...]
+
+    def half_width(self, predicted: np.ndarray, level: float) -> np.ndarray:
+        """Half the width of the interval around each prediction."""
+        if not 0 < level < 1:
+            raise ModelError(f"the level of an interval is {level}", hint="it lies between 0 and 1")
+        return self._quantile(level) * scale_of(predicted, self.power, self.floor)
+
+    def _quantile(self, level: float) -> float:
+        rank = math.ceil((self.rows + 1) * level)
+        if rank <= self.rows:
+            # `method="higher"` would lose the finite-sample guarantee on thinned scores by less than 1/500.
+            return float(np.quantile(self.scores, (rank - 1) / max(self.rows - 1, 1)))
+        # Too few rows for the distribution-free guarantee: Student's t for what is known of the spread.
+        spread = math.sqrt(float(np.mean(np.square(self.scores))))
+        return max(self.scores[-1], spread * float(stats.t.ppf((1 + level) / 2, max(self.rows - 1, 1))))
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"power": self.power, "floor": self.floor, "rows": self.rows, "scores": list(self.scores)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Conformal:
+        """The inverse of `to_document`."""
+        scores = tuple(float(score) for score in document["scores"])
+        made = cls(float(document["power"]), float(document["floor"]), int(document["rows"]), scores)
+        numbers = (made.power, made.floor, *scores)
+        if not scores or not all(map(math.isfinite, numbers)) or made.rows < 1 or list(scores) != sorted(scores):
+            raise ValueError("the interval's scores are damaged")
+        return made
+
+
+def scale_of(predicted: np.ndarray, power: float, floor: float) -> np.ndarray:
+    """The size of errors that is expected at each prediction."""
+    return np.asarray(np.maximum(np.abs(predicted), floor) ** power)
+
+
+def _dependence(scores: np.ndarray, predicted: np.ndarray) -> float:
+    if np.ptp(scores) == 0 or np.ptp(predicted) == 0:
+        return 0.0
+    return abs(float(np.corrcoef(_ranks(scores), _ranks(predicted))[0, 1]))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    ranks = np.empty(len(values))
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return ranks
+
+
+def floor_of(measured: np.ndarray) -> float:
+    """Where relative errors stop to mean anything: a tenth of the typical target."""
+    return 0.1 * float(np.median(np.abs(measured))) or float(np.max(np.abs(measured))) or 1.0
+
+
+def best_power(residuals: np.ndarray, predicted: np.ndarray, floor: float) -> float:
+    """The power of the prediction by which errors are scaled so that they depend on it least."""
+    size = np.abs(predicted)
+    return min(POWERS, key=lambda power: _dependence(residuals / scale_of(predicted, power, floor), size))
+
+
+def calibrate(predicted: np.ndarray, measured: np.ndarray) -> Conformal:
+    """Scores from predictions of rows that the predicting model had not seen."""
+    seen = np.isfinite(predicted)
+    predicted, measured = predicted[seen], measured[seen]
+    residuals, floor = np.abs(measured - predicted), floor_of(measured)
+    power = best_power(residuals, predicted, floor)
+    scores = residuals / scale_of(predicted, power, floor)
+    rows = len(scores)
+    if rows > MOST_SCORES:
+        scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))
+    return Conformal(power, floor, rows, tuple(sorted(float(score) for score in scores)))
+
+
+def excess(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """How far values lie outside of low..high, in widths of that range; logarithmic where all is positive.
+
+    >>> excess(np.array([2.0, 8.0, 32.0]), 1.0, 8.0).round(3).tolist()
+    [0.0, 0.0, 0.667]
+    """
+    if low > 0 and np.all(values > 0):
+        values, low, high = np.log(values), math.log(low), math.log(high)
+    width = high - low or max(abs(high), 1.0)
+    return np.asarray(np.maximum(np.maximum(low - values, values - high), 0) / width)

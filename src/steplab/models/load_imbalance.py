@@ -1,0 +1,41 @@
+"""The load-imbalance regression: time from the number of workers and the load imbalance factor.
+
+t = β0 + β1·N + β2·LIF (facts, 5.1). The source fitted three coefficients to three points, where R² says
+nothing (facts, 6.4): here at least five rows are asked for, and intervals use what degrees of freedom remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pandas as pd
+
+from steplab.core.errors import ModelError
+from steplab.models._regression import Regression, Term
+
+
+class LoadImbalance(Regression):
+    """t = β0 + β1·N + β2·LIF; `workers` and `lif` name the columns."""
+
+    ignores_columns: ClassVar[str] = "it reads the workers and the load imbalance only"
+
+    def __init__(
+        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        workers: str = "workers", lif: str = "lif",
+    ) -> None:  # fmt: skip
+        super().__init__(intrinsic, categorical, extrinsic)
+        self.workers, self.lif = workers, lif
+
+    def _terms(self) -> list[Term]:
+        for name in (self.workers, self.lif):
+            if name not in self.roles_.numeric:
+                hint = "give it a numeric role, or name another column with the options `workers` and `lif`"
+                raise ModelError(f"the load-imbalance model needs column {name!r}", hint=hint)
+        return [Term(), Term((self.workers,)), Term((self.lif,))]
+
+    def _rows_needed(self, frame: pd.DataFrame) -> int:
+        return 5
+
+
+MODEL = LoadImbalance

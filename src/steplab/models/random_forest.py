@@ -1,0 +1,44 @@
+"""Random forest on logarithms, tuned by cross-validation; flat beyond the measured range."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from steplab.models._trees import Trees, from_estimators
+from steplab.models._tuned import Setting, TunedModel
+from steplab.models.base import Array
+
+TREES = 80
+
+
+class RandomForest(TunedModel):
+    """The mean of trees grown on resampled rows (Breiman: Random forests, 2001)."""
+
+    settings: ClassVar[tuple[Setting, ...]] = tuple(
+        {"min_samples_leaf": leaf, "max_features": share} for leaf in (1, 3) for share in (0.5, 1.0)
+    )
+    quick: ClassVar[Setting] = {"trees": 20}
+
+    def _train(self, X: Array, z: Array, setting: Setting) -> Trees:
+        from sklearn.ensemble import RandomForestRegressor
+
+        forest = RandomForestRegressor(
+            int(setting.get("trees", TREES)), max_leaf_nodes=512,
+            min_samples_leaf=int(setting["min_samples_leaf"]),
+            max_features=setting["max_features"], random_state=0, n_jobs=1,
+        )  # fmt: skip
+        return from_estimators(forest.fit(X, z).estimators_)
+
+    def _answer(self, learned: Trees, X: Array, inside: Array) -> Array:
+        return np.asarray(learned.each(X).mean(1))
+
+    def _learned_state(self) -> Any:
+        return self.learned_.to_document()
+
+    def _learned_from(self, state: Any, width: int) -> Trees:
+        return Trees.from_document(state, width)
+
+
+MODEL = RandomForest

@@ -1,0 +1,259 @@
+"""The analytical model of synchronous data-parallel training: phases of an iteration, added or overlapped.
+
+t_iter = t_io + t_h2d + t_md + max_i(t_f + t_b + t_c) + t_u, with I/O overlapped max(t_io + t_h2d + t_md, the
+rest), with communication overlapped max(t_b, t_c) in place of their sum (facts, 5.1). Each phase is a line in
+the batch per worker; aggregation has a latency and a bandwidth share of a ring, (N − 1) and (N − 1)/N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import nnls
+
+from steplab.core.errors import ModelError, NotEnoughData, allowed
+from steplab.models.base import Array, Parameter, PerformanceModel, numbers
+from steplab.models.formula import Formula, Node, column, number, op
+
+PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
+OVERLAPS = ("none", "io", "communication", "both")
+# What a phase depends on: 1, batch b, b/N where the batch is that of all workers, b·N where one process
+# serves all workers, latency N − 1, bandwidth (N − 1)/N, 1 with several workers.
+REGRESSORS = {
+    "t_io": ("one", "b", "bN"), "t_h2d": ("one", "b", "b/N"), "t_md": ("many", "bN"),
+    "t_f": ("one", "b", "b/N"), "t_b": ("one", "b", "b/N"), "t_c": ("latency", "bandwidth"), "t_u": ("one",),
+    "t_rest": ("one", "b", "b/N", "bN"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Phases of one iteration in seconds; forward, backward and aggregation by rank (rows) and layer."""
+
+    t_io: float
+    t_h2d: float
+    t_md: float
+    t_f: Array
+    t_b: Array
+    t_c: Array
+    t_u: float
+
+
+def iteration_time(phases: Phases, overlap: str = "none") -> float:
+    """The time of an iteration: the slowest rank counts, layer by layer where communication overlaps.
+
+    >>> half = np.full((2, 2), 0.5)
+    >>> measured = Phases(1, 0, 0, half, half, half, 0)
+    >>> iteration_time(measured), iteration_time(measured, "both")
+    (4.0, 2.5)
+    """
+    slowest = max(_rank_time(*rank, overlap in ("communication", "both"))
+                  for rank in zip(phases.t_f, phases.t_b, phases.t_c, strict=True))  # fmt: skip
+    loading, working = phases.t_io + phases.t_h2d + phases.t_md, slowest + phases.t_u
+    return max(loading, working) if overlap in ("io", "both") else loading + working
+
+
+def _rank_time(forward: Array, backward: Array, aggregate: Array, overlapped: bool) -> float:
+    if not overlapped:
+        return float(forward.sum() + backward.sum() + aggregate.sum())
+    # Back-propagation runs from the last layer to the first; a layer is sent once its gradient is there.
+    ready = float(forward.sum())
+    sent = ready
+    for b, c in zip(backward[::-1], aggregate[::-1], strict=True):
+        ready += float(b)
+        sent = max(sent, ready) + float(c)
+    return max(ready, sent)
+
+
+def speedup(single: Array, several: Array, workers: Array) -> Array:
+    """S = N·t_iter(1)/t_iter(N) under weak scaling (facts, 5.1)."""
+    return np.asarray(workers * single / several)
+
+
+def _regressor(name: str, b: Array, n: Array) -> Array:
+    made = {
+        "one": np.ones(len(b)), "many": (n > 1).astype(float), "b": b, "bN": b * n, "b/N": b / n,
+        "latency": n - 1, "bandwidth": (n - 1) / n,
+    }  # fmt: skip
+    return np.asarray(made[name])
+
+
+def _composed(phases: Mapping[str, Array], overlap: str) -> Array:
+    """Phases put together; without phases there is only `t_rest` and `t_c`."""
+    if "t_rest" in phases:
+        return np.asarray(phases["t_rest"] + phases["t_c"])
+    loading = phases["t_io"] + phases["t_h2d"] + phases["t_md"]
+    hidden = overlap in ("communication", "both")
+    back = np.maximum(phases["t_b"], phases["t_c"]) if hidden else phases["t_b"] + phases["t_c"]
+    working = phases["t_f"] + back + phases["t_u"]
+    return np.asarray(np.maximum(loading, working) if overlap in ("io", "both") else loading + working)
+
+
+class SSGD(PerformanceModel):
+    """The S-SGD model: `batch` and `workers` name columns; combinations of categories have their own laws.
+
+    Where the table has phase columns (`t_io` … `t_u`), every phase is fitted by itself and `overlap` is one
+    of none, io, communication, both, or `auto`: whichever explains the target best. Without them the
+    iteration is one line plus the aggregation. Other numeric columns are not part of this model.
+    """
+
+    fit_columns: ClassVar[tuple[str, ...]] = PHASES
+    ignores_columns: ClassVar[str] = "numeric columns other than batch and workers are not part of it"
+    laws_: dict[str, dict[str, Array]]
+    overlap_: str
+
+    def __init__(
+        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        batch: str = "batch_size", workers: str = "workers", overlap: str = "auto",
+    ) -> None:  # fmt: skip
+        super().__init__(intrinsic, categorical, extrinsic)
+        self.batch, self.workers, self.overlap = batch, workers, overlap
+
+    def _axes(self, frame: pd.DataFrame) -> tuple[Array, Array]:
+        """Batch per worker and number of workers; a missing one counts as 1."""
+        have = [c for c in (self.batch, self.workers) if c in self.roles_.numeric]
+        if not have:
+            what = f"the ssgd model needs column {self.workers!r} or {self.batch!r}"
+            raise ModelError(what, hint="name yours with the options `workers` and `batch`")
+        b, n = (frame[c].to_numpy(float) if c in have else np.ones(len(frame)) for c in (self.batch, self.workers))
+        if (n < 1).any():
+            raise ModelError(f"column {self.workers!r} holds numbers below 1", hint="it counts workers")
+        return b, n
+
+    def _cases(self, frame: pd.DataFrame) -> Array:
+        """The combination of categories of each row, as text."""
+        names = [frame[c].astype(str) + "" for c in self.roles_.categorical]
+        return np.array(["|".join(row) for row in zip(*names, strict=True)] if names else [""] * len(frame))
+
+    def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        if self.overlap not in (*OVERLAPS, "auto"):
+            raise ModelError(f"overlap {self.overlap!r} is unknown", hint=allowed((*OVERLAPS, "auto")))
+        measured = self._measured(frame, y)
+        b, n = self._axes(frame)
+        cases = self._cases(frame)
+        self.laws_ = {"": _laws(measured, b, n)}
+        for case in sorted(set(cases) - {""}):
+            rows = cases == case
+            if rows.sum() >= 3:
+                self.laws_[case] = _laws({k: v[rows] for k, v in measured.items()}, b[rows], n[rows])
+        self.overlap_ = self._best_overlap(frame, y)
+
+    def _measured(self, frame: pd.DataFrame, y: Array) -> dict[str, Array]:
+        """Phases where the table has all of them, otherwise the target as the only one."""
+        have = [c for c in PHASES if c in frame.columns and np.isfinite(frame[c].to_numpy(float)).all()]
+        if {"t_f", "t_b", "t_c"} <= set(have):
+            zero = np.zeros(len(y))
+            return {c: frame[c].to_numpy(float) if c in have else zero for c in PHASES}
+        return {"total": y}
+
+    def _best_overlap(self, frame: pd.DataFrame, y: Array) -> str:
+        if "t_rest" in self.laws_[""]:
+            return "none"
+        choices = OVERLAPS if self.overlap == "auto" else (self.overlap,)
+
+        def error(overlap: str) -> float:
+            self.overlap_ = overlap
+            return float(np.mean(np.abs(self._predict(frame) - y)))
+
+        return min(choices, key=error)
+
+    def _predict(self, frame: pd.DataFrame) -> Array:
+        b, n = self._axes(frame)
+        cases, made = self._cases(frame), np.empty(len(frame))
+        for case in set(cases.tolist()):
+            rows = cases == case
+            laws = self.laws_.get(case, self.laws_[""])
+            made[rows] = _composed(_evaluated(laws, b[rows], n[rows]), self.overlap_)
+        return made
+
+    def formula(self) -> Formula | None:
+        """The composed laws; with several combinations of categories there is no single formula."""
+        if len(self.laws_) > 1:
+            return None
+        parts = {phase: self._law_node(phase, coef) for phase, coef in self.laws_[""].items()}
+        return Formula(_composed_node(parts, self.overlap_))
+
+    def _law_node(self, phase: str, coef: Array) -> Node:
+        terms = [op("mul", number(a), *self._regressor_nodes(name))
+                 for name, a in zip(REGRESSORS[phase], coef, strict=True) if a]  # fmt: skip
+        return op("add", *terms) if terms else number(0)
+
+    def _regressor_nodes(self, name: str) -> list[Node]:
+        have = self.roles_.numeric
+        b = column(self.batch) if self.batch in have else number(1)
+        n = column(self.workers) if self.workers in have else number(1)
+        rest = op("sub", n, number(1))
+        made = {
+            "one": [], "b": [b], "bN": [b, n], "b/N": [op("div", b, n)],
+            "latency": [rest], "bandwidth": [op("div", rest, n)], "many": [op("min", rest, number(1))],
+        }  # fmt: skip
+        return made[name]
+
+    def parameters(self) -> list[Parameter]:
+        """The coefficients of every phase, in seconds per unit of its regressor."""
+        return [
+            Parameter(f"{phase}{'' if not case else f'[{case}]'}", name, float(value))
+            for case, laws in self.laws_.items() if case or len(self.laws_) == 1
+            for phase, coef in laws.items() for name, value in zip(REGRESSORS[phase], coef, strict=True)
+        ]  # fmt: skip
+
+    def _state(self) -> dict[str, Any]:
+        laws = {case: {phase: coef.tolist() for phase, coef in own.items()} for case, own in self.laws_.items()}
+        return {"laws": laws, "overlap": self.overlap_}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.laws_ = {
+            str(case): {phase: numbers(coef, len(REGRESSORS[phase])) for phase, coef in own.items()}
+            for case, own in state["laws"].items()
+        }
+        complete = ({"t_rest", "t_c"}, set(PHASES))
+        if "" not in self.laws_ or not all(set(own) in complete for own in self.laws_.values()):
+            raise ValueError("the laws are incomplete")
+        if state["overlap"] not in OVERLAPS:
+            raise ValueError("the overlap is unknown")
+        self.overlap_ = state["overlap"]
+
+
+def _composed_node(parts: Mapping[str, Node], overlap: str) -> Node:
+    if "t_rest" in parts:
+        return op("add", parts["t_rest"], parts["t_c"])
+    loading = op("add", parts["t_io"], parts["t_h2d"], parts["t_md"])
+    hidden = overlap in ("communication", "both")
+    back = op("max" if hidden else "add", parts["t_b"], parts["t_c"])
+    working = op("add", parts["t_f"], back, parts["t_u"])
+    return op("max" if overlap in ("io", "both") else "add", loading, working)
+
+
+def _evaluated(laws: Mapping[str, Array], b: Array, n: Array) -> dict[str, Array]:
+    return {
+        phase: np.column_stack([_regressor(name, b, n) for name in REGRESSORS[phase]]) @ coef
+        for phase, coef in laws.items()
+    }
+
+
+def _laws(measured: Mapping[str, Array], b: Array, n: Array) -> dict[str, Array]:
+    """Non-negative coefficients of every phase; relative errors count, as phases span decades."""
+    if "total" not in measured:
+        return {phase: _law(REGRESSORS[phase], t, b, n) for phase, t in measured.items()}
+    names = REGRESSORS["t_rest"] + REGRESSORS["t_c"]
+    coef = _law(names, measured["total"], b, n)
+    split = len(REGRESSORS["t_rest"])
+    return {"t_rest": coef[:split], "t_c": coef[split:]}
+
+
+def _law(names: Sequence[str], t: Array, b: Array, n: Array) -> Array:
+    matrix = np.column_stack([_regressor(name, b, n) for name in names])
+    if len(t) < 3:
+        raise NotEnoughData(f"a phase needs at least 3 rows and has {len(t)}")
+    floor = 0.05 * float(np.median(np.abs(t))) or float(np.max(np.abs(t))) or 1.0
+    weight = 1 / np.maximum(np.abs(t), floor)
+    norms = np.sqrt(((matrix * weight[:, None]) ** 2).sum(axis=0))
+    norms[norms == 0] = 1.0
+    return np.asarray(nnls(matrix * weight[:, None] / norms, t * weight)[0] / norms)
+
+
+MODEL = SSGD

@@ -1,0 +1,145 @@
+"""Tables that models are fitted to: a study's folder, a CSV or a Parquet file, cleaned of what people write.
+
+Names lose blanks and units (`Batch Size [images]` becomes `batch_size`), numbers written as text become
+numbers (`1,024`, `12 ms`), and every such change is noted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+
+from steplab.core.errors import TableError
+
+MISSING = ("", "-", "--", "?", "na", "n/a", "nan", "none", "null", "missing", "inf", "-inf")
+NUMBER = re.compile(r"^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Zµμ%/]*)\s*$")
+GROUPED = re.compile(r"(?<=\d)[,_ ](?=\d{3}(?!\d))")
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, what was changed in it, and the column whose equal values mark dependent rows."""
+
+    frame: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    group: str | None = None
+
+
+def read_source(path: Path) -> Source:
+    """The table of a study's folder, a CSV or a Parquet file."""
+    if path.is_dir():
+        return _cleaned(_study(path))
+    if not path.exists():
+        raise TableError("there is no such file or folder", where=str(path))
+    if path.suffix.lower() not in SUFFIXES:
+        raise TableError(f"{path.suffix or 'a file without suffix'} cannot be read", where=str(path),
+                         hint="give a study's folder, a .csv, .tsv or .parquet file")  # fmt: skip
+    frame = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _csv(path)
+    if frame.empty:
+        raise TableError("the table has no rows", where=str(path))
+    return _cleaned(frame)
+
+
+def _study(folder: Path) -> pd.DataFrame:
+    from steplab.store.tables import trials_frame  # only a study needs the record store
+
+    frame = trials_frame(folder)
+    if "status" in frame.columns:
+        frame = frame[frame["status"] == "ok"]
+    if frame.empty:
+        raise TableError("the study has no finished trials", where=str(folder), hint="run it with `steplab run`")
+    return frame.reset_index(drop=True)
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise TableError("this is not a readable Parquet file", where=str(path)) from error
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    try:
+        text = path.read_bytes()
+        decoded = text.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        decoded = text.decode("latin-1")
+    except OSError as error:
+        raise TableError(f"it cannot be read ({error.strerror})", where=str(path)) from error
+    first = decoded.partition("\n")[0]
+    separator = max(",;\t", key=first.count)
+    try:
+        return pd.read_csv(StringIO(decoded), sep=separator, dtype=str, keep_default_na=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise TableError(f"this is not a readable table ({reason})", where=str(path)) from error
+
+
+def clean_name(name: object) -> str:
+    """A column's name without blanks and units; what is a plain name already stays as it is.
+
+    >>> clean_name(" Batch Size [images]"), clean_name("time (ms)"), clean_name("tFwd"), clean_name("5x")
+    ('batch_size', 'time', 'tFwd', 'x5x')
+    """
+    text = str(name).strip().lstrip("\ufeff")
+    if text.isidentifier():
+        return text
+    bare = re.sub(r"[\[({][^\])}]*[\])}]", " ", text)
+    bare = re.sub(r"\W+", "_", bare.strip().lower()).strip("_") or re.sub(r"\W+", "_", text).strip("_")
+    name = bare if bare[:1].isidentifier() else f"x{bare}"
+    return name if name.isidentifier() else "x" + "_".join(str(ord(letter)) for letter in bare)
+
+
+def _renamed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    names: list[str] = []
+    for old in frame.columns:
+        new, count = clean_name(old), 2
+        while new in names:
+            new, count = f"{clean_name(old)}_{count}", count + 1
+        if new != str(old):
+            notes.append(f"column {str(old)!r} is read as {new!r}")
+        names.append(new)
+    return frame.set_axis(names, axis=1)
+
+
+def _number_of(text: str) -> tuple[float, str] | None:
+    found = NUMBER.match(GROUPED.sub("", text))
+    return (float(found[1]), found[2]) if found else None
+
+
+def _numeric(values: pd.Series, name: str, notes: list[str]) -> pd.Series:
+    """The column as numbers where every value that is there is one, in one unit; otherwise as it was."""
+    text = values.astype("string").str.strip()
+    absent = text.isna() | text.str.lower().isin(MISSING).fillna(True)
+    parsed = [None if gone else _number_of(str(value)) for value, gone in zip(text, absent, strict=True)]
+    wrong = [value for value, number, gone in zip(text, parsed, absent, strict=True) if not gone and number is None]
+    units = {number[1] for number in parsed if number}
+    if wrong or not units:
+        return text.mask(absent).astype(object)
+    if len(units) > 1:
+        listed = ", ".join(sorted(repr(unit) for unit in units))
+        notes.append(f"column {name!r} mixes units ({listed}) and is read as text")
+        return text.mask(absent).astype(object)
+    unit = units.pop()
+    if unit:
+        notes.append(f"column {name!r} is read as numbers in {unit!r}")
+    return pd.Series([number[0] if number else None for number in parsed], index=values.index, dtype=float)
+
+
+def _cleaned(frame: pd.DataFrame) -> Source:
+    notes: list[str] = []
+    frame = _renamed(frame, notes)
+    for name in list(frame.columns):
+        values = frame[name]
+        if values.dtype == bool:
+            frame[name] = values.astype(str).astype(object)
+        elif not pd.api.types.is_numeric_dtype(values):
+            frame[name] = _numeric(values, name, notes)
+    frame = frame.dropna(axis=1, how="all")
+    group = next((c for c in ("trial", "run", "run_id") if c in frame.columns and frame[c].duplicated().any()), None)
+    return Source(frame, tuple(notes), group)

@@ -1,0 +1,96 @@
+import json
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from steplab.cli import main
+
+AWKWARD = "Batch Size [images],Workers,note,constant,t iter (ms)\n"
+
+
+@pytest.fixture
+def times(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [AWKWARD]
+    for i in range(60):
+        batch, workers = rng.choice([8, 16, 32, 64]), rng.choice([1, 2, 4, 8])
+        time = (5 + 0.3 * batch + 2 * np.log2(workers)) * (1 + 0.02 * rng.standard_normal())
+        lines.append(f'"{batch}",{workers},row {i},7,{time if i != 3 else ""}\n')
+    path = tmp_path / "times.csv"
+    path.write_text("".join(lines))
+    return path
+
+
+@dataclass
+class Told:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def compare(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["steplab", "compare", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return Told(int(stop.value.code or 0), said.out, said.err)
+
+    return run
+
+
+COLUMNS = ("--target", "t iter (ms)", "--extrinsic", "Batch Size [images],Workers")
+
+
+def test_random_folds_as_json(compare, times):
+    told = compare(times, *COLUMNS, "--models", "linear,ssgd", "--folds", 3, "--json")
+    assert told.returncode == 0, told.stderr
+    document = json.loads(told.stdout)
+    assert document["test_rows"] == 59
+    assert {"model", "mae", "mape", "rmse", "r2", "fit_seconds", "coverage"} <= set(document["rows"][0])
+    assert document["noise"]["configurations"] > 5
+    assert "fitting linear" in told.stderr
+
+
+def test_held_out_ranges_and_a_formula_of_ones_own(compare, times):
+    told = compare(
+        times, *COLUMNS, "--models", "linear", "--formula", "a0 + a1*batch_size + a2*log2(Workers)",
+        "--holdout", "Workers>4", "--holdout", "Batch Size [images]>32", "--json",
+    )  # fmt: skip
+    document = json.loads(told.stdout)
+    rows = {row["model"]: row for row in document["rows"]}
+    assert rows["formula"]["mape"] < 4 < rows["linear"]["mape"] + 4
+    assert document["train_rows"] + document["test_rows"] == 59
+    assert [part["holdout"] for part in document["holdouts"]] == ["Workers>4", "batch_size>32"]
+
+
+def test_a_model_that_cannot_be_fitted_has_a_row_with_the_reason(compare, times):
+    told = compare(times, *COLUMNS, "--models", "linear,load-imbalance", "--json")
+    rows = {row["model"]: row for row in json.loads(told.stdout)["rows"]}
+    assert rows["load-imbalance"]["mae"] is None
+    assert "lif" in rows["load-imbalance"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--models", "lineer"), "did you mean 'linear'"),
+        (("--holdout", "Workers>99"), "no row"),
+        (("--formula", "open('x')"), "no function"),
+        (("--folds", "1"), "at least 2"),
+    ],
+)
+def test_a_mistake_is_one_sentence(compare, times, arguments, told):
+    result = compare(times, *COLUMNS, *arguments)
+    assert result.returncode == 1
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_table_fits_a_terminal(compare, times):
+    told = compare(times, *COLUMNS, "--models", "linear", "--folds", 3)
+    assert "MAPE %" in told.stdout
+    assert max(map(len, told.stdout.splitlines())) <= 100

@@ -1,0 +1,122 @@
+"""The commands around a study, as a person meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_a_wrong_study_is_one_sentence_exit_1_and_no_folder(tmp_path: Path, steplab: Callable[..., Any]) -> None:
+    (tmp_path / "bad.toml").write_text('[study]\nname = "bad"\n[factors]\nframework = ["synthetic"]\nbatchsize = [1]\n')
+    ran = steplab("run", "bad.toml")
+    assert ran.code == 1
+    assert ran.err == (
+        "steplab: bad.toml, line 5, factors.batchsize: unknown factor 'batchsize'; did you mean 'batch_size'? "
+        + ran.err.partition("? ")[2]
+    )
+    assert not (tmp_path / "runs").exists()
+    assert "batchsize" in steplab("run", "bad.toml", "--json").json["error"]
+
+
+def test_a_missing_environment_is_said_before_anything_is_written(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(framework=["torch"])
+    ran = steplab("run", path, env={"STEPLAB_HOME": str(tmp_path / "empty")})
+    assert ran.code == 1
+    assert "steplab env create torch" in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_wrong_usage_is_exit_2(steplab: Callable[..., Any]) -> None:
+    assert steplab("run").code == 2
+    assert steplab("nonsense").code == 2
+
+
+def test_dry_run_shows_the_plan_and_writes_nothing(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2, 3])
+    ran = steplab("run", path, "--dry-run")
+    assert ran.code == 0
+    assert "6 trials: 3 configurations, 2 replicates" in ran.out
+    assert "estimated time" in ran.out
+    assert len(steplab("run", path, "--dry-run", "--json").json["plan"]) == 6
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_limit_stops_early_and_the_next_run_goes_on(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2, 3])
+    first = steplab("run", path, "--limit", "2", "--json").json
+    assert (first["ok"], first["left"]) == (2, 4)
+    kept = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs/rehearsal/records").iterdir()}
+    assert steplab("status", "runs/rehearsal", "--json").json["left"] == 4
+    assert steplab("run", path, "--json").json["left"] == 0
+    assert all(p.stat().st_mtime_ns == when for p, when in kept.items())
+
+
+def test_another_protocol_needs_another_folder(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
+    assert steplab("run", study_file(), "--out", "out").code == 0
+    changed = steplab("run", study_file(measure="phases = false"), "--out", "out")
+    assert changed.code == 1
+    assert "another kind or measurement protocol" in changed.err
+
+
+def test_a_study_may_grow(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
+    assert steplab("run", study_file(batch_size=[1]), "--out", "out", "--json").json["ok"] == 2
+    assert steplab("run", study_file(batch_size=[1, 2]), "--out", "out", "--json").json["ok"] == 4
+
+
+def test_only_the_named_trial_runs(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
+    path = study_file(batch_size=[1, 2])
+    name = steplab("run", path, "--dry-run", "--json").json["plan"][2]["trial"]
+    assert steplab("run", path, "--trial", name, "--json").json["trials"] == 1
+    assert "no trial 'abc'" in steplab("run", path, "--trial", "abc").err
+
+
+def test_what_a_framework_cannot_do_is_recorded_as_unsupported(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(strategy=["sync", "ps-async"])
+    ran = steplab("run", path, "--out", "out", "--json")
+    assert (ran.code, ran.json["ok"], ran.json["failed"]) == (3, 2, 2)
+    failures = steplab("status", "out", "--json").json["failures"]
+    assert {one["status"] for one in failures} == {"unsupported"}
+    assert "no strategy 'ps-async'" in failures[0]["reason"]
+
+
+@pytest.mark.parametrize("command", ["status", "analyze", "report", "export"])
+def test_a_folder_without_records_is_said(command: str, tmp_path: Path, steplab: Callable[..., Any]) -> None:
+    more = ["--to", "x.csv"] if command == "export" else []
+    ran = steplab(command, "nowhere", *more)
+    assert ran.code == 1
+    assert ran.err.startswith("steplab: nowhere: there is no such folder")
+
+
+def test_the_starter_study_is_right(steplab: Callable[..., Any]) -> None:
+    assert steplab("init", "new study").code == 0
+    assert "18 trials" in steplab("run", "new study/study.toml", "--dry-run").out
+    assert "is there already" in steplab("init", "new study").err
+
+
+def test_doctor_tells_what_is_here(steplab: Callable[..., Any]) -> None:
+    said = steplab("doctor", "--json").json
+    assert said["machine"]["cpus"] >= 1
+    assert {"torch", "synthetic"} <= {one["name"] for one in said["environments"]}
+    assert said["noise"]["verdict"]
+
+
+def test_an_interpreter_of_ones_own_is_registered(tmp_path: Path, steplab: Callable[..., Any]) -> None:
+    home = {"STEPLAB_HOME": str(tmp_path / "home")}
+    missing = steplab("env", "add", "mine", "--framework", "torch", "--python", "/nowhere/python", env=home)
+    assert (missing.code, "no such interpreter" in missing.err) == (1, True)
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'no module' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    said = steplab("env", "add", "mine", "--framework", "torch", "--python", broken, env=home)
+    assert (said.code, "cannot import torch: no module" in said.err) == (1, True)

@@ -1,0 +1,243 @@
+"""The contract that every discovered performance model keeps; a new model file is covered at once."""
+
+import copy
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from steplab.core.errors import ModelError, NotEnoughData
+from steplab.models import load_model_class, model_from_document, model_names, model_summaries
+
+ROLES = {
+    "intrinsic": ("filters",),
+    "categorical": ("padding",),
+    "extrinsic": ("batch_size", "workers", "lif"),
+}
+
+
+def table(rows=90, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({
+        "filters": rng.choice([4.0, 8.0, 16.0, 32.0], rows),
+        "padding": rng.choice(["same", "valid"], rows),
+        "batch_size": rng.choice([8.0, 16.0, 32.0, 64.0], rows),
+        "workers": rng.choice([1.0, 2.0, 4.0, 8.0], rows),
+        "lif": rng.uniform(1, 1.5, rows),
+    })  # fmt: skip
+    level = np.where(X["padding"] == "same", 2.0, 1.0)
+    work = (0.4 * X["filters"] ** 0.8 + level) * X["batch_size"] ** 0.7 * X["workers"] ** -0.8 + 3
+    return X, pd.Series(work * (1 + 0.02 * rng.standard_normal(rows)), name="t_iter")
+
+
+def fresh(name):
+    cls = load_model_class(name)
+    return cls(**ROLES, **cls.quick_options)
+
+
+@pytest.fixture(scope="module", params=model_names())
+def fitted(request):
+    X, y = table()
+    return fresh(request.param).fit(X, y), X, y
+
+
+def through_json(model):
+    return model_from_document(json.loads(json.dumps(model.to_document(), allow_nan=False)))
+
+
+def test_models_are_listed_with_a_sentence_each():
+    assert "generic" in model_names()
+    assert all(summary.endswith((".", ":")) for summary in model_summaries().values())
+
+
+def test_listing_imports_no_model():
+    code = "import sys, steplab.models as m; m.model_names(); print({'sklearn', 'pandas'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "set()"
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(ModelError, match="did you mean 'generic'"):
+        load_model_class("genric")
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_clones_and_parameters_survive(name):
+    model = fresh(name)
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(extrinsic=("workers",)).extrinsic == ("workers",)
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_one_or_two_rows_are_not_enough(name):
+    X, y = table()
+    for rows in (1, 2):
+        with pytest.raises(NotEnoughData):
+            fresh(name).fit(X.head(rows), y.head(rows))
+
+
+def test_predicts_one_finite_number_per_row(fitted):
+    model, X, _ = fitted
+    predicted = model.predict(X.head(7))
+    assert predicted.shape == (7,)
+    assert np.isfinite(predicted).all()
+
+
+def test_explains_most_of_what_it_was_fitted_to(fitted):
+    model, X, y = fitted
+    if model.ignores_columns:
+        pytest.skip(model.ignores_columns)
+    assert np.mean(np.abs(model.predict(X) - y)) < 0.6 * np.mean(np.abs(y - y.median()))
+
+
+def test_row_order_does_not_matter(fitted):
+    model, X, y = fitted
+    order = np.random.default_rng(5).permutation(len(X))
+    other = clone(model).fit(X.iloc[order], y.iloc[order])
+    np.testing.assert_allclose(other.predict(X), model.predict(X), rtol=1e-9)
+
+
+def test_the_unit_of_the_target_does_not_matter(fitted):
+    model, X, y = fitted
+    other = clone(model).fit(X, y * 1024)
+    np.testing.assert_allclose(other.predict(X), 1024 * model.predict(X), rtol=1e-4)
+    np.testing.assert_allclose(other.predict_interval(X)[0], 1024 * model.predict_interval(X)[0], rtol=1e-3, atol=1)
+
+
+def test_the_unit_of_a_column_does_not_matter(fitted):
+    model, X, y = fitted
+    if model.column_units_matter:
+        pytest.skip(model.column_units_matter)
+    scaled = X.assign(filters=X["filters"] * 1024)
+    np.testing.assert_allclose(clone(model).fit(scaled, y).predict(scaled), model.predict(X), rtol=1e-4)
+
+
+def test_json_round_trip_predicts_the_same(fitted):
+    model, X, _ = fitted
+    other = through_json(model)
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    np.testing.assert_array_equal(other.predict_interval(X), model.predict_interval(X))
+    assert other.inside(X).outside == model.inside(X).outside
+    assert [p.name for p in other.parameters()] == [p.name for p in model.parameters()]
+
+
+def test_the_formula_computes_the_prediction(fitted):
+    model, X, _ = fitted
+    formula = model.formula()
+    if formula is None:
+        pytest.skip("has no formula")
+    np.testing.assert_allclose(formula.evaluate(X), model.predict(X), rtol=1e-6)
+    assert formula.text and formula.latex
+    json.dumps(formula.tree, allow_nan=False)
+
+
+def test_intervals_contain_the_prediction_and_grow_with_the_level(fitted):
+    model, X, _ = fitted
+    predicted = model.predict(X)
+    (low, high), (lower, higher) = model.predict_interval(X, 0.5), model.predict_interval(X, 0.95)
+    assert np.all(lower <= low) and np.all(low <= predicted)
+    assert np.all(predicted <= high) and np.all(high <= higher)
+
+
+def test_intervals_widen_outside_of_the_measured_range(fitted):
+    model, X, _ = fitted
+    far = X.head(1).assign(workers=64.0)
+    near = X.head(1).assign(workers=8.0)
+    widths = [float(np.ptp(model.predict_interval(x))) for x in (near, far)]
+    shares = [width / abs(model.predict(x)[0]) for width, x in zip(widths, (near, far), strict=True)]
+    # Which of the two shows it depends on whether the prediction itself grows or shrinks.
+    assert widths[1] > widths[0] or shares[1] > shares[0]
+
+
+def test_says_which_factor_is_outside(fitted):
+    model, X, _ = fitted
+    asked = X.head(2).assign(workers=[4.0, 64.0])
+    answer = model.inside(asked)
+    assert answer.rows.tolist() == [True, False]
+    assert answer.outside == ((), ("workers",))
+
+
+def test_an_unmeasured_level_is_refused_by_name(fitted):
+    model, X, _ = fitted
+    with pytest.raises(ModelError, match="'full' was not measured"):
+        model.predict(X.head(1).assign(padding="full"))
+
+
+def test_a_missing_column_is_named(fitted):
+    model, X, _ = fitted
+    with pytest.raises(ModelError, match="no column 'filters'"):
+        model.predict(X.drop(columns="filters"))
+
+
+def test_an_unfitted_model_says_so():
+    for name in model_names():
+        with pytest.raises(ModelError, match="has not been fitted"):
+            fresh(name).predict(table()[0])
+
+
+def test_scikit_learn_can_cross_validate_a_model():
+    X, y = table()
+    scores = cross_val_score(fresh("linear"), X, y, cv=3, error_score="raise")
+    assert np.isfinite(scores).all()
+
+
+HOSTILE = {
+    "no state": lambda d: d.pop("state"),
+    "state of another kind": lambda d: d.update(state=[1, 2]),
+    "empty state": lambda d: d.update(state={}),
+    "wrong version": lambda d: d.update(version=99),
+    "unknown model": lambda d: d.update(model="os.system"),
+    "a path as a model": lambda d: d.update(model="../base"),
+    "unknown option": lambda d: d["options"].update(__class__="x"),
+    "range upside down": lambda d: d["range"].update(filters=[9, 1]),
+    "range not numbers": lambda d: d["range"].update(filters=["a", None]),
+    "roles not names": lambda d: d["roles"].update(intrinsic=[{"a": 1}]),
+    "scores missing": lambda d: d["interval"].update(scores=[]),
+    "levels not a list": lambda d: d["levels"].update(padding="same"),
+}
+
+
+@pytest.mark.parametrize("damage", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_damaged_document_is_a_model_error(fitted, damage):
+    document = copy.deepcopy(fitted[0].to_document())
+    damage(document)
+    with pytest.raises(ModelError):
+        model_from_document(document)
+
+
+@pytest.mark.parametrize("document", [None, [], "generic", {}, {"model": 3}, {"model": "generic"}])
+def test_what_is_no_model_is_a_model_error(document):
+    with pytest.raises(ModelError):
+        model_from_document(document)
+
+
+def test_numbers_in_the_state_must_be_finite(fitted):
+    model, _, _ = fitted
+    document = copy.deepcopy(model.to_document())
+    if _poison(document["state"]):
+        with pytest.raises(ModelError):
+            model_from_document(document)
+
+
+def _poison(node):
+    """Replaces the first coefficient-like number of a state by infinity."""
+    for key in ("expression", "coef", "laws", "tree"):
+        if isinstance(node, dict) and key in node:
+            return _replace_first_number(node[key])
+    return False
+
+
+def _replace_first_number(node):
+    items = list(node.items() if isinstance(node, dict) else enumerate(node)) if isinstance(node, dict | list) else []
+    for key, value in items:
+        if isinstance(value, float):
+            node[key] = float("inf")
+            return True
+        if _replace_first_number(value):
+            return True
+    return False

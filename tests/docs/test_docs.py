@@ -1,0 +1,76 @@
+"""Documentation is tested: every command explains itself with an example, every link leads somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steplab.cli import command_files, short_help
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", command_files())
+def test_every_command_has_help_with_an_example(name: str, steplab: Callable[..., Any]) -> None:
+    assert short_help(command_files()[name]).endswith(".")
+    text = steplab(name, "--help").out
+    subcommands = re.findall(r"^  ([a-z][a-z-]*) ", text.partition("Commands:")[2], re.M)
+    for subcommand in subcommands or [""]:
+        shown = steplab(*filter(None, (name, subcommand)), "--help").out
+        assert f"Example: steplab {name}" in shown, f"steplab {name} {subcommand} --help has no example"
+        assert "--json" in shown, f"steplab {name} {subcommand} has no --json"
+
+
+def test_help_lists_every_command(steplab: Callable[..., Any]) -> None:
+    text = steplab("--help").out
+    assert all(re.search(rf"^  {name} ", text, re.M) for name in command_files())
+
+
+def links(page: Path) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = [target for target in links(page) if not (page.parent / target).exists()]
+    assert not dead
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    named = set(re.findall(r"(?:`|\$ )steplab ([a-z][a-z-]+)", page.read_text()))
+    assert named <= set(command_files())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
+    named = re.findall(r"`((?:src|tests|benchmarks|studies|docs)/[\w./-]+\.\w+)`", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
+def test_every_module_says_what_it_is(source: Path) -> None:
+    assert ast.get_docstring(ast.parse(source.read_text()))
+
+
+def test_the_worker_keeps_to_the_syntax_of_python_3_8() -> None:
+    for source in (ROOT / "src" / "steplab_worker").rglob("*.py"):
+        ast.parse(source.read_text(), feature_version=(3, 8))
+
+
+def test_every_dependency_has_its_reason() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    reasons = (ROOT / "docs" / "dependencies.md").read_text()
+    names = [re.split(r"[<>=\[]", line)[0] for line in project["dependencies"]]
+    assert [name for name in names if name not in reasons] == []

@@ -1,0 +1,165 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from steplab.core.errors import ModelError, NotEnoughData
+from steplab.models.generic import Generic
+
+TRUTH = {
+    ("filters", "a"): 0.5, ("filters", "p"): 0.8, ("kernel", "a"): 0.2, ("kernel", "p"): 2.0,
+    ("base", "b"): 3.0, ("padding=valid", "d"): -2.0, ("batch_size", "q"): 0.6, ("workers", "q"): -0.9,
+    ("constant", "C"): 2.0,
+}  # fmt: skip
+
+
+def values(model):
+    return {(p.name, p.symbol): p for p in model.parameters()}
+
+
+@pytest.mark.parametrize("loss", ["absolute", "relative", "squared"])
+def test_recovers_the_law_of_exact_data(make_table, roles, loss):
+    X, y = make_table(noise=0)
+    found = values(Generic(**roles, loss=loss).fit(X, y))
+    for key, expected in TRUTH.items():
+        assert found[key].value == pytest.approx(expected, rel=2e-2), key
+
+
+def test_intervals_of_identified_parameters_hold_the_truth(make_table, roles):
+    held = []
+    for seed in range(8):
+        X, y = make_table(noise=0.05, seed=seed)
+        found = values(Generic(**roles).fit(X, y))
+        held += [p.low <= TRUTH[key] <= p.high for key, p in found.items() if p.identified]
+    assert len(held) > 30
+    assert np.mean(held) >= 0.88
+
+
+def test_every_seed_finds_the_same_identified_parameters(make_table, roles):
+    X, y = make_table(noise=0.05)
+    first, *others = (values(Generic(**roles, seed=seed).fit(X, y)) for seed in range(3))
+    for other in others:
+        for key, p in first.items():
+            if p.identified:
+                assert other[key].value == pytest.approx(p.value, rel=1e-3)
+
+
+def test_a_negative_difference_from_the_reference_level_keeps_the_sum_positive(make_table, roles):
+    X, y = make_table()
+    model = Generic(**roles).fit(X, y)
+    assert model.expression_.levels["padding"]["valid"] < 0
+    assert model.expression_.base + model.expression_.levels["padding"]["valid"] >= -1e-12
+
+
+def test_two_values_of_a_factor_do_not_determine_a_power(make_table, roles):
+    X, y = make_table()
+    found = values(Generic(**roles).fit(X[X["kernel"] <= 3], y[X["kernel"] <= 3]))
+    assert not found["kernel", "p"].identified
+    assert abs(found["kernel", "p"].value) == 1
+
+
+def test_a_constant_factor_is_not_identified_and_does_no_harm(make_table, roles):
+    X, y = make_table()
+    whole = Generic(**roles).fit(X, y)
+    wider = Generic(**{**roles, "intrinsic": (*roles["intrinsic"], "depth")}).fit(X.assign(depth=5.0), y)
+    assert not values(wider)["depth", "p"].identified
+    np.testing.assert_allclose(wider.predict(X.assign(depth=5.0)), whole.predict(X), rtol=1e-6)
+
+
+def test_collinear_factors_are_not_identified(make_table, roles):
+    X, y = make_table()
+    twin = X.assign(twin=X["filters"] * 3)
+    found = values(Generic(**{**roles, "intrinsic": ("filters", "kernel", "twin")}).fit(twin, y))
+    assert not (found["filters", "a"].identified and found["twin", "a"].identified)
+
+
+def test_a_factor_with_zeros_keeps_a_positive_power(make_table, roles):
+    X, y = make_table()
+    zeros = X.assign(filters=np.where(X["filters"] == 4, 0.0, X["filters"]))
+    model = Generic(**roles).fit(zeros, y)
+    assert model.expression_.power["filters"] > 0
+    assert np.isfinite(model.predict(zeros)).all()
+
+
+def test_negative_factors_are_refused_in_one_sentence(make_table, roles):
+    X, y = make_table()
+    with pytest.raises(ModelError, match="'filters' holds negative values"):
+        Generic(**roles).fit(X.assign(filters=-X["filters"]), y)
+
+
+def test_the_relative_loss_refuses_zeros(make_table, roles):
+    X, y = make_table()
+    with pytest.raises(ModelError, match="target of 0"):
+        Generic(**roles, loss="relative").fit(X, y.where(y.index != 3, 0.0))
+
+
+def test_the_absolute_loss_shrugs_off_outliers(make_table, roles):
+    X, y = make_table()
+    wild = y.where(np.arange(len(y)) % 20 != 0, y * 30)
+    clean = np.arange(len(y)) % 20 != 0
+    predicted = Generic(**roles).fit(X, wild).predict(X[clean])
+    assert np.mean(np.abs(predicted / y[clean] - 1)) < 0.03
+
+
+def test_too_few_rows_are_refused(make_table, roles):
+    X, y = make_table(rows=8)
+    with pytest.raises(NotEnoughData, match="needs at least"):
+        Generic(**roles).fit(X, y)
+
+
+def test_without_roles_they_are_inferred(make_table):
+    X, y = make_table()
+    model = Generic().fit(X, y)
+    assert model.roles_.extrinsic == ("batch_size", "workers")
+    assert model.roles_.categorical == ("padding",)
+
+
+def test_only_extrinsic_factors_make_a_power_law():
+    workers = np.repeat([1.0, 2.0, 4.0, 8.0], 5)
+    model = Generic(extrinsic=("workers",)).fit(pd.DataFrame({"workers": workers}), 3 * workers**-0.8 + 1)
+    assert model.expression_.scale["workers"] == pytest.approx(-0.8, rel=1e-2)
+
+
+def test_penalties_shrink_powers(make_table, roles):
+    X, y = make_table(noise=0.1)
+
+    def size(penalty):
+        return sum(abs(p.value) for p in Generic(**roles, penalty=penalty).fit(X, y).parameters() if p.symbol in "pq")
+
+    assert size("l2:0.1") < size("l2:0.001") <= size("none") * 1.01
+    assert size("l1:0.1") < size("none")
+
+
+def test_powers_can_be_penalised_alone(make_table, roles):
+    X, y = make_table()
+    model = Generic(**roles, penalty="l2:coef=0,power=0.5").fit(X, y)
+    assert (model.penalty_.coef, model.penalty_.power) == (0, 0.5)
+
+
+def test_cross_validation_chooses_a_weak_penalty_for_clean_data(make_table, roles):
+    X, y = make_table(rows=120)
+    assert Generic(**roles, penalty="l2:cv").fit(X, y).penalty_.coef <= 1e-3
+
+
+def test_the_interval_covers_new_rows(make_table, roles):
+    X, y = make_table(rows=250, noise=0.08, seed=1)
+    new, measured = make_table(rows=2000, noise=0.08, seed=2)
+    low, high = Generic(**roles).fit(X, y).predict_interval(new, 0.9)
+    assert 0.85 <= np.mean((measured >= low) & (measured <= high)) <= 0.95
+
+
+def test_replicates_widen_the_intervals_of_parameters(make_table, roles):
+    X, y = make_table(rows=100, noise=0)
+    rng = np.random.default_rng(0)
+    run = np.arange(100)
+    shared = y * (1 + 0.1 * rng.standard_normal(100))
+    X4, y4, groups = pd.concat([X] * 4), pd.concat([shared] * 4), np.tile(run, 4)
+    alone, together = (values(Generic(**roles).fit(X4, y4, g))["batch_size", "q"] for g in (None, groups))
+    assert together.high - together.low > 1.5 * (alone.high - alone.low)
+
+
+def test_the_cost_is_not_above_that_of_differential_evolution(make_table, roles):
+    from steplab.models.generic_de import GenericDE
+
+    X, y = make_table(rows=60)
+    evolved = GenericDE(**roles, seeds=1, maxiter=60, popsize=6).fit(X, y)
+    assert np.abs(Generic(**roles).fit(X, y).predict(X) - y).mean() <= np.abs(evolved.predict(X) - y).mean()

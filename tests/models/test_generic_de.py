@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from steplab.models._prepare import prepare
+from steplab.models._varpro import Penalty, Point
+from steplab.models.generic_de import GenericDE, in_table_units, objective_of
+from steplab.models.roles import Roles, features
+
+
+def test_reports_mean_and_standard_deviation_over_seeds(make_table):
+    X, y = make_table(rows=60)
+    model = GenericDE(extrinsic=("batch_size", "workers"), seeds=3, maxiter=40, popsize=5).fit(X, y)
+    q = next(p for p in model.parameters() if p.name == "workers")
+    assert q.std is not None and q.std >= 0
+    assert q.low == pytest.approx(q.value - 1.96 * q.std)
+
+
+def test_the_cost_is_the_sources_mean_absolute_error_plus_penalty(make_table):
+    X, y = make_table(rows=40)
+    roles = Roles(("filters",), (), ("workers",))
+    problem = prepare(features(X, roles), y.to_numpy(), roles, {}, "absolute", Penalty("l2", 0.5, 2.0)).problem
+    _, _, cost = objective_of(problem)
+    x = np.array([0.5, -1.0, 2.0, 0.3])
+    predicted = problem.basis(x[:2]) @ x[2:]
+    expected = np.mean(np.abs(problem.y - predicted)) + 0.5 * (4 + 0.09) + 2 * (0.25 + 1)
+    assert cost(x) == pytest.approx(expected)
+
+
+def test_bounds_are_the_sources(make_table):
+    X, y = make_table(rows=40)
+    roles = Roles(("filters",), ("padding",), ("workers",))
+    levels = {"padding": ("same", "valid")}
+    low, high, _ = objective_of(prepare(features(X, roles), y.to_numpy(), roles, levels, "absolute", Penalty()).problem)
+    assert low.tolist() == [-5, -5, 0, 0, 0, 0]
+    assert high.tolist() == [5, 5, 1000, 1000, 1000, 1000]
+
+
+def test_in_table_units_nothing_is_scaled_and_the_answer_reads_the_same(make_table):
+    X, y = make_table(rows=40)
+    roles = Roles(("filters",), (), ("workers",))
+    frame = features(X, roles)
+    raw = in_table_units(prepare(frame, y.to_numpy(), roles, {}, "absolute", Penalty()), y.to_numpy())
+    theta, coef = np.array([0.5, -1.0]), np.array([2.0, 0.3])
+    expected = 2 * X["filters"] ** 0.5 / X["workers"] + 0.3
+    np.testing.assert_allclose(raw.problem.basis(theta) @ coef, expected)
+    point = Point(theta, coef, raw.problem.basis(theta), y.to_numpy(), 0.0)
+    np.testing.assert_allclose(raw.expression(point).predict(frame), expected)

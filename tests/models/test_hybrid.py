@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steplab.core.errors import ModelError
+from steplab.models._parts import find_parts
+from steplab.models.hybrid import Hybrid
+from steplab.models.selection import metrics
+
+DATA = Path(__file__).parents[1] / "data" / "pollux"
+
+
+def cluster(workers, batches=(8, 16, 32, 64, 128), noise=0.02, seed=0, shared=False):
+    """Steps whose law is known: overhead, compute per sample, logarithm of the workers, overlap γ = 3."""
+    rng = np.random.default_rng(seed)
+    rows = [(n, b) for n in workers for b in batches]
+    frame = pd.DataFrame(rows, columns=["gpus", "batch_size"]).astype(float)
+    own = frame["batch_size"] / frame["gpus"] if shared else frame["batch_size"]
+    compute, sync = 0.02 + 0.002 * own, (frame["gpus"] > 1) * 0.05 + 0.03 * np.log(frame["gpus"])
+    time = (compute**3 + sync**3) ** (1 / 3) * (1 + noise * rng.standard_normal(len(frame)))
+    return frame, pd.Series(time, name="t_iter")
+
+
+def test_extrapolates_a_known_law_to_eight_times_the_workers():
+    X, y = cluster((1, 2, 3, 4, 6, 8))
+    far, truth = cluster((32, 64), noise=0)
+    assert metrics(truth.to_numpy(), Hybrid().fit(X, y).predict(far)).mape < 6
+
+
+@pytest.mark.parametrize(("workload", "limit"), [("yolov3", 8.0), ("deepspeech2", 9.0)])
+def test_extrapolates_real_measurements(workload, limit):
+    table = pd.read_csv(DATA / f"{workload}-scalability.csv")
+    near, far = table[table["num_replicas"] <= 16], table[table["num_replicas"] > 16]
+    model = Hybrid(("local_bsz",), (), ("num_nodes", "num_replicas")).fit(near, near["step_time"])
+    assert metrics(far["step_time"].to_numpy(), model.predict(far)).mape < limit
+
+
+def test_notices_that_workers_share_a_batch():
+    X, y = cluster((1, 2, 4, 8, 16), shared=True)
+    assert Hybrid().fit(X, y).law_.parts.shared
+    X, y = cluster((1, 2, 4, 8, 16))
+    assert not Hybrid().fit(X, y).law_.parts.shared
+
+
+def test_scaling_can_be_told():
+    X, y = cluster((1, 2, 4, 8), shared=True)
+    assert not Hybrid(scaling="weak").fit(X, y).law_.parts.shared
+    with pytest.raises(ModelError, match="scaling"):
+        Hybrid(scaling="sideways").fit(X, y)
+
+
+def test_columns_of_other_names_can_be_told():
+    X, y = cluster((1, 2, 4, 8))
+    renamed = X.rename(columns={"gpus": "p", "batch_size": "m"})
+    told = Hybrid(workers="p", batch="m").fit(renamed, y)
+    np.testing.assert_allclose(told.predict(renamed), Hybrid().fit(X, y).predict(X), rtol=1e-6)
+    with pytest.raises(ModelError, match="workers is 'q'"):
+        Hybrid(workers="q").fit(renamed, y)
+
+
+@pytest.mark.parametrize(
+    ("names", "workers", "batch", "nodes"),
+    [
+        (("num_nodes", "num_replicas", "local_bsz"), "num_replicas", "local_bsz", "num_nodes"),
+        (("World Size", "Batch size [images]"), "World Size", "Batch size [images]", ""),
+        (("hosts", "filters"), "hosts", "", ""),
+        (("filters", "kernel"), "", "", ""),
+    ],
+)
+def test_recognises_common_names(names, workers, batch, nodes):
+    parts = find_parts(pd.DataFrame([[1.0] * len(names)], columns=names), names)
+    assert (parts.workers, parts.batch, parts.nodes) == (workers, batch, nodes)
+
+
+def test_without_workers_and_batch_it_is_a_product_of_powers():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"filters": rng.choice([4.0, 8.0, 16.0, 32.0], 80), "pool": rng.choice(["max", "mean"], 80)})
+    y = 0.01 * X["filters"] ** 1.2 * np.where(X["pool"] == "max", 1.5, 1.0)
+    model = Hybrid().fit(X, y)
+    assert metrics(y.to_numpy(), model.predict(X)).mape < 1
+    assert "filters^" in model.formula().text
+
+
+def test_every_coefficient_has_a_meaning_and_an_interval():
+    X, y = cluster((1, 2, 4, 8, 16))
+    found = {p.symbol: p for p in Hybrid().fit(X, y).parameters()}
+    assert found["c_1"].low < 0.002 < found["c_1"].high
+    assert found["c_1"].identified
+    assert all(p.name and p.low <= p.value <= p.high for p in found.values())
+
+
+def test_what_the_data_do_not_determine_is_marked():
+    X, y = cluster((4,), batches=(64, 128, 256, 512, 1024))
+    found = {p.symbol: p for p in Hybrid().fit(X, y).parameters()}
+    assert not found["p"].identified
+
+
+def test_the_correction_fades_far_from_the_data():
+    X, y = cluster((1, 2, 4, 8))
+    bent = y * (1 + 0.2 * np.sin(np.log2(X["batch_size"]) * 2))
+    model = Hybrid().fit(X, bent)
+    assert len(model.correction_.points)
+    far = pd.DataFrame({"gpus": [4000.0], "batch_size": [64000.0]})
+    np.testing.assert_allclose(model.predict(far), model.formula().evaluate(far), rtol=1e-3)
+    assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.formula().evaluate(X)).mape
+
+
+def test_a_target_of_zero_is_refused_in_one_sentence():
+    X, y = cluster((1, 2, 4, 8))
+    with pytest.raises(ModelError, match="times, which are positive"):
+        Hybrid().fit(X, y - y.min())

@@ -1,0 +1,82 @@
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steplab.core.errors import TableError
+from steplab.store.source import clean_name, read_source
+
+
+def write(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_blanks_and_units_leave_the_header_and_are_noted(tmp_path):
+    source = read_source(write(tmp_path / "t.csv", " Batch Size [images] ,time (ms)\n8,1.5\n16,2.5\n"))
+    assert list(source.frame.columns) == ["batch_size", "time"]
+    assert "column ' Batch Size [images] ' is read as 'batch_size'" in source.notes
+
+
+def test_numbers_written_as_text_become_numbers(tmp_path):
+    source = read_source(write(tmp_path / "t.csv", 'a,b,c\n"1,024",12 ms,1e3\n"2,048", 13ms,n/a\n'))
+    assert source.frame["a"].tolist() == [1024, 2048]
+    assert source.frame["b"].tolist() == [12, 13]
+    assert pd.isna(source.frame["c"].iloc[1])
+    assert "column 'b' is read as numbers in 'ms'" in source.notes
+
+
+def test_mixed_units_stay_text_and_are_noted(tmp_path):
+    source = read_source(write(tmp_path / "t.csv", "a,b\n12 ms,1\n3 s,2\n"))
+    assert source.frame["a"].tolist() == ["12 ms", "3 s"]
+    assert any("mixes units" in note for note in source.notes)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_separator_is_found(tmp_path, separator):
+    source = read_source(write(tmp_path / "t.csv", f"a{separator}b\n1{separator}2\n"))
+    assert source.frame.iloc[0].tolist() == [1, 2]
+
+
+def test_other_encodings_and_byte_order_marks_are_read(tmp_path):
+    assert read_source(write(tmp_path / "a.csv", "größe\n1\n", "latin-1")).frame.shape == (1, 1)
+    assert list(read_source(write(tmp_path / "b.csv", "a\n1\n", "utf-8-sig")).frame.columns) == ["a"]
+
+
+def test_equal_names_are_told_apart(tmp_path):
+    frame = read_source(write(tmp_path / "t.csv", "time (s),time [s]\n1,2\n")).frame
+    assert list(frame.columns) == ["time", "time_2"]
+
+
+def test_parquet_is_read(tmp_path):
+    pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [True, False]}).to_parquet(tmp_path / "t.parquet")
+    frame = read_source(tmp_path / "t.parquet").frame
+    assert frame["c"].tolist() == ["True", "False"]
+
+
+def test_epochs_of_a_run_are_grouped(tmp_path):
+    assert read_source(write(tmp_path / "t.csv", "run,t\n1,2\n1,3\n2,4\n")).group == "run"
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("t.csv", "", "not a readable table"),
+    ("t.csv", "a,b\n", "no rows"),
+    ("t.csv", "a,b\n1,2\n1,2,3,4\n", "not a readable table"),
+    ("t.parquet", "nonsense", "not a readable Parquet"),
+    ("t.xlsx", "x", "cannot be read"),
+])  # fmt: skip
+def test_what_is_no_table_is_one_sentence(tmp_path, name, text, message):
+    with pytest.raises(TableError, match=message):
+        read_source(write(tmp_path / name, text))
+
+
+def test_a_missing_file_is_one_sentence(tmp_path):
+    with pytest.raises(TableError, match="no such file"):
+        read_source(tmp_path / "none.csv")
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_every_clean_name_is_a_name_and_stays_itself(text):
+    name = clean_name(text)
+    assert name.isidentifier()
+    assert clean_name(name) == name

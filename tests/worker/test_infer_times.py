@@ -1,0 +1,59 @@
+"""Inference trials: reading, loading and running are timed apart."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from steplab_worker import loop, networks
+from steplab_worker.adapters import replay, synthetic
+from steplab_worker.job import GroupJob, TrialJob
+
+LAW = {"io_s": 0.5, "h2d_s": 0.25, "compute_s": 3.0, "sample_s": 1.5}
+BATCH = 4
+
+
+def job() -> TrialJob:
+    options = {name: said["default"] for name, said in synthetic.DECLARATION["factors"].items()}
+    return TrialJob(
+        trial="t", replicate=0, kind="infer", config={}, network="mlp", network_options={}, input_shape=(1, 28, 28),
+        classes=10, dataset="mnist", data_folder="", batch_size=BATCH, accumulate=1, strategy="sync", optimizer="sgd",
+        learning_rate=0.01, loader_workers=0, prefetch=2, options={**options, **LAW}, phases=True,
+        memory_limit_bytes=0, seed=1,
+    )  # fmt: skip
+
+
+def three_blocks() -> Any:
+    """A laboratory that asks for a warm-up iteration, two that count, and no more."""
+    answers = [{"iterations": 1, "warmup": True}, {"iterations": 2, "warmup": False}, {"iterations": 0}]
+    return lambda document: answers.pop(0)
+
+
+@pytest.fixture
+def measured() -> dict[str, Any]:
+    adapter = synthetic.Adapter(GroupJob("synthetic", 0, 1, 1, ""))
+    graph = networks.build("mlp", {n: o.default for n, o in networks.module("mlp").OPTIONS.items()}, (1, 28, 28), 10)
+    return loop.measure(job(), adapter.session(job(), graph, {}), three_blocks())
+
+
+def test_latency_is_loading_and_forward_without_reading(measured: dict[str, Any]) -> None:
+    native = measured["modes"]["native"]
+    forward = (LAW["compute_s"] + LAW["sample_s"] * BATCH) / 3
+    expected = {"t_io": LAW["io_s"] * BATCH, "t_h2d": LAW["h2d_s"] * BATCH, "t_f": forward}
+    expected["t_iter"] = expected["t_h2d"] + forward
+    assert native["warmup"] == [True, False, False]
+    for name, seconds in expected.items():
+        assert all(math.isclose(value, seconds) for value in native["columns"][name]), name
+
+
+@pytest.mark.parametrize("forgotten", [(), ("t_h2d", "t_f")])
+def test_a_recorded_inference_replays_its_times(measured: dict[str, Any], forgotten: tuple[str, ...]) -> None:
+    native = measured["modes"]["native"]
+    kept = {name: values for name, values in native["columns"].items() if name not in forgotten}
+    rank = {"rank": 0, "modes": {"native": {**native, "columns": kept}}, "loss": 0.0}
+    session = replay.Session({"status": "ok", "reason": "", "ranks": [rank]}, rank=0)
+    again = loop.measure(job(), session, three_blocks())["modes"]["native"]["columns"]
+    for name, values in kept.items():
+        assert again[name] == pytest.approx(values), name

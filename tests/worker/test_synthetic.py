@@ -1,0 +1,68 @@
+"""The synthetic framework follows its law exactly, and so does what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steplab.store import tables
+
+PARAMETERS_BYTES = 61706 * 4
+
+
+def measured(tmp_path: Path, steplab: Callable[..., Any], path: Path) -> Any:
+    assert steplab("run", path, "--out", "out").code == 0
+    return tables.load(tmp_path / "out").trials
+
+
+def test_phases_follow_the_law(tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
+    path = study_file(workers=[2], batch_size=[10], compute_s=0.3, sample_s=0.03, io_s=0.01, h2d_s=0.02, update_s=0.05)
+    row = measured(tmp_path, steplab, path).iloc[0]
+    move = 1e-4 + PARAMETERS_BYTES / 1e9
+    expected = {"t_io": 0.1, "t_h2d": 0.2, "t_f": 0.2, "t_b": 0.4, "t_wait": 0.0, "t_move": move, "t_u": 0.05}
+    for name, value in expected.items():
+        assert row[name] == pytest.approx(value, abs=1e-9), name
+    assert row["t_iter"] == pytest.approx(sum(expected.values()))
+    assert row["t_other"] == pytest.approx(0.0, abs=1e-9)
+    assert row["observer_cost"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_an_imbalance_shows_as_waiting_and_as_lif(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(workers=[4], compute_s=1.0, sample_s=0.0, imbalance=0.5)
+    row = measured(tmp_path, steplab, path).iloc[0]
+    assert row["lif"] == pytest.approx(4 * 1.5 / (1 + 1 + 1 + 1.5))
+    assert row["t_wait"] == pytest.approx(0.5 * 3 / 4)
+
+
+def test_overlap_hides_communication_in_the_native_mode_only(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(workers=[2], compute_s=3.0, sample_s=0.0, overlap=1.0, latency_s=1.0, update_s=0.0)
+    row = measured(tmp_path, steplab, path).iloc[0]
+    assert row["t_iter"] == pytest.approx(3.0)
+    assert row["t_iter_phased"] == pytest.approx(4.0 + PARAMETERS_BYTES / 1e9)
+
+
+def test_speed_up_and_efficiency_come_back_exactly(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(workers=[1, 2, 4], compute_s=0.0, sample_s=0.01, contention=0.25, update_s=0.0, latency_s=0.0)
+    assert steplab("run", path, "--out", "out").code == 0
+    for group in steplab("analyze", "out", "--json").json["groups"]:
+        n = group["factors"]["workers"]
+        move = 2 * (n - 1) / n * PARAMETERS_BYTES / 1e9
+        step = 0.32 * (1 + 0.25 * (n - 1)) + move
+        assert group["speedup"] == pytest.approx(n * 0.32 / step)
+
+
+def test_noise_is_seeded(tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
+    path = study_file(noise=0.2)
+    first = measured(tmp_path, steplab, path)["t_iter"].tolist()
+    assert steplab("run", path, "--out", "again").code == 0
+    assert sorted(tables.load(tmp_path / "again").trials["t_iter"]) == pytest.approx(sorted(first))
+    assert len(set(first)) == 2
