@@ -1,10 +1,11 @@
 """What every framework's adapter does, as the loop sees it.
 
 An adapter file in `adapters/` holds `DECLARATION`, a literal that the laboratory reads without importing the file, and
-a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs); `module` (the package whose version is
-the framework's); `debian` (packages it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do;
-`factors` (its own, each an `Option`); `unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the
-values of its factors for which one process serves all workers); `reads_data`.
+a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs); `further_pins` (installed after them, a
+list of {"flags": […], "packages": […]}); `module` (the package whose version is the framework's); `debian` (packages
+it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do; `factors` (its own, each an `Option`);
+`unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the values of its factors for which one
+process serves all workers); `reads_data`.
 """
 
 from __future__ import annotations

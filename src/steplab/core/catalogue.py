@@ -43,6 +43,7 @@ class Framework:
     strategies: tuple[str, ...]
     layers: tuple[str, ...] | None  # None: all kinds of layers
     factors: Mapping[str, Option]
+    further_pins: tuple[tuple[str, ...], ...] = ()  # pip's arguments, one tuple a step, after the pins
     module: str | None = None  # the package whose version is the framework's
     reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
@@ -53,6 +54,11 @@ class Framework:
     def needs_environment(self) -> bool:
         """Whether it runs in an environment of its own; if not, in the laboratory's interpreter."""
         return bool(self.pins)
+
+    @property
+    def installs(self) -> tuple[tuple[str, ...], ...]:
+        """What pip is called with, one call after the other."""
+        return (self.pins, *self.further_pins)
 
 
 def framework_names() -> list[str]:
@@ -82,6 +88,7 @@ def framework(name: str) -> Framework:
         strategies=tuple(said["strategies"]),
         layers=None if said["layers"] == "all" else tuple(said["layers"]),
         factors={key: _option(one) for key, one in said["factors"].items()},
+        further_pins=tuple((*step["flags"], *step["packages"]) for step in said.get("further_pins", ())),
         module=said.get("module"),
         reads_data=said.get("reads_data", True),
         debian=tuple(said.get("debian", ())),

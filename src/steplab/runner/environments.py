@@ -102,13 +102,13 @@ def create(framework: str, say: Callable[[str], None]) -> Environment:
         return _laboratory(framework)
     _require_debian(declared)
     with _alone(framework):
-        if _is_made_of(framework, declared.pins):
+        if _is_made_of(framework, declared.installs):
             say(f"{framework}: ready in {folder(framework)}")
             return find(framework)
         shutil.rmtree(folder(framework), ignore_errors=True)
-        say(f"{framework}: installing {', '.join(declared.pins)}")
-        python = _venv(framework, declared.pins)
-        environment = _register(framework, framework, python, declared.pins)
+        say(f"{framework}: installing {', '.join(word for step in declared.installs for word in step)}")
+        python = _venv(framework, declared.installs)
+        environment = _register(framework, framework, python, declared.installs)
     say(f"{framework}: {environment.version} ready in {folder(framework)}")
     return environment
 
@@ -164,9 +164,9 @@ def probe(python: Path, framework: str) -> dict[str, object]:
     return found
 
 
-def _register(name: str, framework: str, python: Path, pins: tuple[str, ...]) -> Environment:
+def _register(name: str, framework: str, python: Path, installs: tuple[tuple[str, ...], ...]) -> Environment:
     said = probe(python, framework)
-    document = {"name": name, "framework": framework, "python": str(python), "pins": list(pins), **said}
+    document = {"name": name, "framework": framework, "installs": installs, **said}
     document["python"] = str(python)
     folder(name).mkdir(parents=True, exist_ok=True)
     temporary = folder(name) / ".steplab.json"
@@ -175,21 +175,23 @@ def _register(name: str, framework: str, python: Path, pins: tuple[str, ...]) ->
     return _read(folder(name) / "steplab.json")
 
 
-def _is_made_of(name: str, pins: tuple[str, ...]) -> bool:
+def _is_made_of(name: str, installs: tuple[tuple[str, ...], ...]) -> bool:
     note = folder(name) / "steplab.json"
     try:
         said = json.loads(note.read_text(encoding="utf-8"))
-        return tuple(said["pins"]) == pins and Path(said["python"]).exists()
+        # Environments made before there were several steps say `pins`.
+        made_of = said["installs"] if "installs" in said else [said["pins"]]
+        return tuple(map(tuple, made_of)) == installs and Path(said["python"]).exists()
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
-def _venv(name: str, pins: tuple[str, ...]) -> Path:
+def _venv(name: str, installs: tuple[tuple[str, ...], ...]) -> Path:
     base = getattr(sys, "_base_executable", sys.executable)
     log = folder(name).with_suffix(".log")
     python = folder(name) / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    for command in ([base, "-m", "venv", str(folder(name))], [*pip, *pins]):
+    for command in ([base, "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
         with log.open("ab") as file:
             code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
         if code:
