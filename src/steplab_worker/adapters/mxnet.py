@@ -8,6 +8,7 @@ weights and apply each rank's gradient as it comes, so a rank never waits for th
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Dict, List, Optional, Tuple
 
 import mxnet as mx
@@ -135,6 +136,13 @@ class Session(base.Session):
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
         return float(self.value.mean().asscalar()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+
+    def close(self) -> None:
+        """Free the network: blocks and parameters point at each other."""
+        mx.nd.waitall()
+        self.block = self.criterion = self.updater = self.value = self.batch = None
+        self.weights = {}
+        gc.collect()
 
 
 def _trainable(graph: Graph) -> List[Key]:
