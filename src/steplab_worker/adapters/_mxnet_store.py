@@ -18,7 +18,7 @@ from steplab_worker.job import GroupJob, TrialJob
 
 HOST = "127.0.0.1"
 MEETING = "mxnet-port"  # the scheduler's port, in the rendezvous folder once it listens
-MEETING_S = 120.0
+MEETING_S = 90.0
 POLL_S = 0.05
 
 
@@ -119,7 +119,8 @@ def serve(group: GroupJob) -> None:
         if group.role != "scheduler" or "bind failed" not in str(error):
             raise
         # Somebody took the port since it was chosen. MXNet keeps what it was told: only a new image begins anew.
-        os.environ["DMLC_PS_ROOT_PORT"] = "0"
+        for name in [name for name in os.environ if name.startswith("DMLC_")]:
+            del os.environ[name]
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
