@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from steplab.core.catalogue import WORKER
 from steplab.runner import processes
 from steplab.runner.environments import Environment
 from steplab.runner.processes import Process
@@ -81,8 +82,9 @@ class RankGroup:
         self._start()
 
     def _start(self) -> None:
+        worker = [str(self.environment.python), str(WORKER)]
         try:
-            for process in processes.start(self.key.framework, self.environment.python, self.room, self.members):
+            for process in processes.start(self.key.framework, worker, self.room, self.members):
                 self.processes.append(process)
         except BaseException:
             self.kill()

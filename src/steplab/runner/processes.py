@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,11 +61,11 @@ def members(framework: str, ranks: int) -> list[Member]:
     return [Member(number, role, f"{role} {index}") for number, (role, index) in enumerate(wanted)]
 
 
-def start(framework: str, python: Path, room: Path, group: Iterable[Member]) -> Iterable[Process]:
-    """Start a group's processes, auxiliary ones first; the channel's socket is in the room already."""
+def start(framework: str, worker: list[str], room: Path, group: list[Member]) -> Iterator[Process]:
+    """Start a group's processes with the command of a worker, auxiliary ones first; the channel is in the room."""
     ranks = tuple(member.number for member in group if member.role == "rank")
     others = [member.number for member in group if member.role != "rank"]
-    worker = [str(python), str(catalogue.WORKER), "--channel", str(room / "channel")]
+    worker = [*worker, "--channel", str(room / "channel")]
     launcher = catalogue.framework(framework).launcher if len(ranks) > 1 else None
     for number in others if launcher else [*others, *ranks]:
         yield Process(_popen([*worker, "--rank", str(number)], log(room, number)), (number,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import math
 import random
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import chainer
 import chainer.functions as F  # noqa: N812 - as every Chainer user knows it
@@ -121,6 +121,22 @@ class Session(base.Session):
         """The weights as arrays."""
         return {key: self.chain.array(*key).copy() for key in self.keys}
 
+    def count_exchanges(self) -> Callable[[], int]:
+        """Count how often ChainerMN's optimiser has its communicator average the gradients."""
+        counted, average = [0], self.communicator.multi_node_mean_grad
+
+        def hook(*said: Any, **more: Any) -> None:
+            counted[0] += 1
+            average(*said, **more)
+
+        # Hides the communicator's own method until the trial is closed.
+        self.communicator.multi_node_mean_grad = hook
+        return lambda: counted[0]
+
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave."""
+        return self.value.array.copy()
+
     def infer(self, batch: Any) -> None:
         """Forward without gradients."""
         self.load(batch)
@@ -132,6 +148,8 @@ class Session(base.Session):
 
     def close(self) -> None:
         """Free the graph of the last iteration: its nodes point at each other."""
+        if self.communicator is not None:
+            vars(self.communicator).pop("multi_node_mean_grad", None)
         self.value = None
         gc.collect()
 

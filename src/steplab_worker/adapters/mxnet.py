@@ -9,7 +9,7 @@ weights and apply each rank's gradient as it comes, so a rank never waits for th
 from __future__ import annotations
 
 import gc
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import mxnet as mx
 import numpy as np
@@ -127,6 +127,14 @@ class Session(base.Session):
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights as arrays."""
         return {key: one.data().asnumpy() for key, one in self.weights.items()}
+
+    def count_exchanges(self) -> Callable[[], int]:
+        """Count the pushes of the first array to the servers."""
+        return self.store.count_pushes()
+
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave."""
+        return self.value.asnumpy()
 
     def infer(self, batch: Any) -> None:
         """Forward in prediction mode, queued."""
