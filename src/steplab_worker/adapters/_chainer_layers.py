@@ -196,20 +196,25 @@ def _max_pool(layer: Layer, shapes: List[Shape]) -> Function:
 
 def _avg_pool(layer: Layer, shapes: List[Shape]) -> Function:
     kernel, stride, pads = (layer.options[name] for name in ("kernel", "stride", "padding"))
-    if not any(map(any, pads)) and len(kernel) == 2:
-        return lambda x: F.average_pooling_2d(x, kernel, stride)
-    if _equal(pads):
-        # Without a value for the padding, padded elements do not count.
-        return lambda x: F.average_pooling_nd(x, kernel, stride, _before(pads), pad_value=None)
+    pool = F.average_pooling_2d if len(kernel) == 2 else F.average_pooling_nd
     wide = [(0, 0), (0, 0), *pads]
-    ones = np.pad(np.ones((1, *shapes[0]), np.float32), wide)
-    share = F.average_pooling_nd(ones, kernel, stride).array
 
-    def pool(x: chainer.Variable) -> chainer.Variable:
-        means = F.average_pooling_nd(F.pad(x, wide, "constant"), kernel, stride)
+    def mean(x: Any) -> chainer.Variable:
+        if _equal(pads):
+            return pool(x, kernel, stride, _before(pads))
+        return pool(F.pad(x, wide, "constant"), kernel, stride)
+
+    if not any(map(any, pads)):
+        return mean
+    # Padded elements must not count. Chainer has `pad_value=None` for that, but its backward changes the gradient of
+    # its output in place, and with it that of whatever else was added to the output.
+    share = mean(np.ones((1, *shapes[0]), np.float32)).array
+
+    def pool_inside(x: chainer.Variable) -> chainer.Variable:
+        means = mean(x)
         return means / np.broadcast_to(share, means.shape)
 
-    return pool
+    return pool_inside
 
 
 def _batch_norm(layer: Layer, shapes: List[Shape]) -> chainer.Link:
