@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 import chainer
@@ -61,6 +62,44 @@ class GraphChain(chainer.Chain):
         """The array of a layer's weight or buffer."""
         found = self.parameter(layer, name)
         return found if isinstance(found, np.ndarray) else found.array
+
+
+class LayerClock(chainer.FunctionHook):
+    """Times each layer of one forward and backward pass, in a `with` block."""
+
+    name = "steplab-layers"
+
+    def __init__(self, chain: GraphChain):
+        self.chain = chain
+        self.seconds = {layer.name: {"t_f": 0.0, "t_b": 0.0} for layer in chain.graph.layers}
+        self.layer = ""  # whose forward runs now
+        self.owners: Dict[int, str] = {}  # by the identity of a function, which the gradients' graph keeps alive
+        self.start = 0.0
+
+    def forward(self, x: Any) -> chainer.Variable:
+        """The network's output."""
+        values = {INPUT: x}
+        for layer in self.chain.graph.layers:
+            self.layer, start = layer.name, time.perf_counter()
+            values[layer.name] = self.chain.functions[layer.name](*[values[one] for one in layer.inputs])
+            self.seconds[layer.name]["t_f"] = time.perf_counter() - start
+        self.layer = ""
+        return values[self.chain.graph.layers[-1].name]
+
+    def forward_preprocess(self, function: Any, in_data: Any) -> None:
+        """A function is called: it belongs to the layer that runs."""
+        if self.layer:
+            self.owners[id(function)] = self.layer
+
+    def backward_preprocess(self, function: Any, in_data: Any, out_grad: Any) -> None:
+        """A function's backward begins."""
+        self.start = time.perf_counter()
+
+    def backward_postprocess(self, function: Any, in_data: Any, out_grad: Any) -> None:
+        """A function's backward ends."""
+        owner = self.owners.get(id(function))
+        if owner is not None:
+            self.seconds[owner]["t_b"] += time.perf_counter() - self.start
 
 
 class Padded(chainer.Chain):

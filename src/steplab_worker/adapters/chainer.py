@@ -17,7 +17,7 @@ import chainer.functions as F  # noqa: N812 - as every Chainer user knows it
 import numpy as np
 
 from steplab_worker import adapter as base
-from steplab_worker.adapters._chainer_layers import build_chain
+from steplab_worker.adapters._chainer_layers import LayerClock, build_chain
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.weights import Key
@@ -112,6 +112,17 @@ class Session(base.Session):
         """Optimiser step, gradients away."""
         self.optimizer.update()
         self.chain.cleargrads()
+
+    def layer_times(self, batch: Any) -> Dict[str, Dict[str, float]]:
+        """Seconds per layer: forward around each layer, backward around the functions that it called."""
+        self.load(batch)
+        samples, labels = self.batch
+        with LayerClock(self.chain) as clock:
+            self.value = self.criterion(clock.forward(samples), samples, labels)
+            self.value.backward()
+        self.value = self.value / self.job.accumulate
+        self.chain.cleargrads()
+        return clock.seconds
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients as arrays."""

@@ -17,7 +17,7 @@ from mxnet import autograd
 from mxnet.gluon.loss import L2Loss, SoftmaxCrossEntropyLoss
 
 from steplab_worker import adapter as base
-from steplab_worker.adapters._mxnet_layers import build_block
+from steplab_worker.adapters._mxnet_layers import LayerClock, build_block
 from steplab_worker.adapters._mxnet_store import Store, optimizer, serve
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
@@ -119,6 +119,22 @@ class Session(base.Session):
         if self.job.accumulate > 1:
             for parameter in self.weights.values():
                 parameter.zero_grad()
+
+    def layer_times(self, batch: Any) -> Dict[str, Dict[str, float]]:
+        """Seconds per layer, each run as a hybridised block of its own."""
+        self.load(batch)
+        samples, labels = self.batch
+        clock = LayerClock(self.block)
+        output = clock.forward(samples)
+        output.attach_grad()
+        with autograd.record():
+            self.value = self.criterion(output, samples, labels).mean()
+        self.value.backward()
+        clock.backward(output.grad)
+        for parameter in self.weights.values():
+            parameter.zero_grad()
+        self.value = self.value / self.job.accumulate
+        return clock.seconds
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients as arrays."""
