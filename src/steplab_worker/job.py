@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 @dataclass(frozen=True)
 class GroupJob:
-    """What a rank is for as long as its process lives."""
+    """What a rank, or an auxiliary process of the group, is for as long as it lives."""
 
     framework: str
     rank: int
@@ -17,6 +17,8 @@ class GroupJob:
     threads: int
     rendezvous: str  # a folder all ranks of the group see, empty at the start
     python_path: List[str] = field(default_factory=list)
+    strategy: str = ""  # without its count; empty where one group serves all strategies
+    role: str = "rank"  # or one of the auxiliary roles that the framework declares
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "GroupJob":

@@ -24,11 +24,16 @@ def main(arguments: List[str]) -> None:
     """Entry point of a rank process."""
     parser = argparse.ArgumentParser(prog="steplab_worker")
     parser.add_argument("--channel", required=True)
-    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--rank-variable", help="where a launcher says the rank")
     parsed = parser.parse_args(arguments)
     limits.die_with_parent()
+    rank = parsed.rank
+    if parsed.rank_variable:
+        rank = int(os.environ[parsed.rank_variable])
+        _own_log(os.path.join(os.path.dirname(parsed.channel), "rank%d.log" % rank))
     channel = Channel(parsed.channel)
-    channel.send({"say": "hello", "rank": parsed.rank, "pid": os.getpid(), "host": socket.gethostname()})
+    channel.send({"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()})
     adapter = None
     while True:
         order = channel.receive()
@@ -47,11 +52,24 @@ def main(arguments: List[str]) -> None:
             channel.send(_failure(error))
 
 
+def _own_log(path: str) -> None:
+    """Write to a log of one's own: a launcher would mix what its ranks print, and copy it in their time."""
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+
+
 def _open(group: GroupJob) -> Any:
+    """The framework's adapter; an auxiliary process serves until the group ends."""
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
     sys.path[:0] = group.python_path
-    return importlib.import_module("steplab_worker.adapters." + group.framework).Adapter(group)
+    module = importlib.import_module("steplab_worker.adapters." + group.framework)
+    if group.role == "rank":
+        return module.Adapter(group)
+    module.serve(group)
+    raise RuntimeError("the %s of %s ended by itself" % (group.role, group.framework))
 
 
 def _versions(adapter: Any) -> Dict[str, str]:

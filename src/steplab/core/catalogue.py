@@ -34,6 +34,17 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Launcher:
+    """A program that starts all ranks of a group, and the variable by which each learns its rank.
+
+    In the command `{processes}` is their number and `{room}` a folder that lasts as long as the group.
+    """
+
+    command: tuple[str, ...]
+    rank: str
+
+
+@dataclass(frozen=True)
 class Framework:
     """What a framework's adapter file declares about itself."""
 
@@ -48,6 +59,9 @@ class Framework:
     module: str | None = None  # the package whose version is the framework's
     reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
+    roles: Mapping[str, int] = field(default_factory=dict)  # auxiliary processes beside several ranks
+    launcher: Launcher | None = None  # of several ranks
+    strategies_apart: bool = False  # a group of ranks serves one strategy only
     single_process: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     unsupported: tuple[Refusal, ...] = ()
 
@@ -93,9 +107,16 @@ def framework(name: str) -> Framework:
         module=said.get("module"),
         reads_data=said.get("reads_data", True),
         debian=tuple(said.get("debian", ())),
+        roles=said.get("roles", {}),
+        launcher=_launcher(said.get("launcher")),
+        strategies_apart=said.get("strategies_apart", False),
         single_process=_listed(said.get("single_process", {})),
         unsupported=tuple(Refusal(_listed(one["when"]), one["because"]) for one in said.get("unsupported", ())),
     )
+
+
+def _launcher(said: Mapping[str, Any] | None) -> Launcher | None:
+    return None if said is None else Launcher(tuple(said["command"]), said["rank"])
 
 
 def _listed(said: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:

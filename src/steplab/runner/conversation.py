@@ -48,7 +48,7 @@ class Conversation:
     look_around: Callable[[], None]
 
     def open(self) -> Failure | None:
-        """Wait until every rank has started and imported its framework."""
+        """Wait until every rank has started and imported its framework; auxiliary processes only say hello."""
         opened: set[int] = set()
         try:
             while len(opened) < self.group.key.processes:
@@ -114,18 +114,17 @@ class Conversation:
         tail = self.group.tail(event.rank)
         if isinstance(event, Said):
             said = event.document
-            return Failure(
-                said["status"], f"rank {event.rank}: {said['reason']}", event.rank, said["traceback"] or tail
-            )
-        return Failure(*_ended(event, when), event.rank, tail)
+            reason = f"{self.group.name(event.rank)}: {said['reason']}"
+            return Failure(said["status"], reason, event.rank, said["traceback"] or tail)
+        return Failure(*_ended(self.group.name(event.rank), event.code, when), event.rank, tail)
 
 
-def _ended(event: Ended, when: str) -> tuple[Status, str]:
+def _ended(name: str, code: int, when: str) -> tuple[Status, str]:
     """Status and reason of a process that ended by itself or by a signal."""
-    if event.code >= 0:
-        return "crashed", f"rank {event.rank} ended {when} with exit code {event.code}"
-    name = signal.Signals(-event.code).name if -event.code in set(signal.Signals) else f"signal {-event.code}"
-    if name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
-        hint = " (by a person, or by the kernel for lack of memory)" if name == "SIGKILL" else ""
-        return "killed", f"rank {event.rank} was killed {when} by {name}{hint}"
-    return "crashed", f"rank {event.rank} crashed {when} with {name}"
+    if code >= 0:
+        return "crashed", f"{name} ended {when} with exit code {code}"
+    number = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    if number in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
+        hint = " (by a person, or by the kernel for lack of memory)" if number == "SIGKILL" else ""
+        return "killed", f"{name} was killed {when} by {number}{hint}"
+    return "crashed", f"{name} crashed {when} with {number}"

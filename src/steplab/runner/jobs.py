@@ -14,12 +14,14 @@ from steplab_worker.job import TrialJob
 
 def group_key(resolved: Resolved) -> GroupKey:
     """The group of ranks that can run a trial."""
+    apart = catalogue.framework(resolved.framework).strategies_apart and resolved.workers > 1
     return GroupKey(
         framework=resolved.framework,
         environment=resolved.environment,
         workers=resolved.workers,
         threads=resolved.threads,
         processes=resolved.processes,
+        strategy=resolved.strategy.partition(":")[0] if apart else "",
     )
 
 

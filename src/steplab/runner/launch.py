@@ -1,4 +1,4 @@
-"""A group of rank processes: started in a framework's environment, spoken to over its own socket, surely ended."""
+"""A group of ranks and their helpers: started in an environment, spoken to over its own socket, surely ended."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import selectors
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from steplab.core.catalogue import WORKER
+from steplab.runner import processes
 from steplab.runner.environments import Environment
+from steplab.runner.processes import Process
 from steplab_worker.job import GroupJob
 
 Document = dict[str, Any]
@@ -38,11 +38,12 @@ class GroupKey:
     workers: int
     threads: int
     processes: int  # one for each worker, or one for all
+    strategy: str = ""  # where the framework needs a group for each
 
 
 @dataclass(frozen=True)
 class Said:
-    """A rank sent a document."""
+    """A member sent a document."""
 
     rank: int
     document: Document
@@ -50,7 +51,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Ended:
-    """A rank's process ended; a negative code is the signal that ended it."""
+    """A member's process ended; a negative code is the signal that ended it."""
 
     rank: int
     code: int
@@ -65,36 +66,36 @@ class RankGroup:
         (self.room / "rendezvous").mkdir()
         self.hello: dict[int, Document] = {}
         self.versions: dict[str, str] = {}
+        self.members = processes.members(key.framework, key.processes)
+        self.processes: list[Process] = []
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, socket.socket] = {}
         self._buffers: dict[socket.socket, bytearray] = {}
         self._inbox: deque[Said] = deque()
+        self._silent: list[int] = []  # members whose line ended, in that order
         self._ended: set[int] = set()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(self.room / "channel"))
-        self._listener.listen(key.processes)
+        self._listener.listen(len(self.members))
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self.processes = [self._start(rank) for rank in range(key.processes)]
+        self._start()
 
-    def _start(self, rank: int) -> subprocess.Popen[bytes]:
-        command = [str(self.environment.python), str(WORKER)]
-        command += ["--channel", str(self.room / "channel"), "--rank", str(rank)]
-        with self._log(rank).open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=_environment_variables(os.environ),
-                start_new_session=True,
-            )
+    def _start(self) -> None:
+        worker = [str(self.environment.python), str(WORKER)]
+        try:
+            for process in processes.start(self.key.framework, worker, self.room, self.members):
+                self.processes.append(process)
+        except BaseException:
+            self.kill()
+            raise
 
-    def _log(self, rank: int) -> Path:
-        return self.room / f"rank{rank}.log"
+    def name(self, number: int) -> str:
+        """What a member is called."""
+        return self.members[number].name
 
     def open_document(self, rank: int) -> Document:
-        """What a rank is told first."""
+        """What a member is told first."""
         job = GroupJob(
             framework=self.key.framework,
             rank=rank,
@@ -102,6 +103,8 @@ class RankGroup:
             threads=self.key.threads,
             rendezvous=str(self.room / "rendezvous"),
             python_path=self.python_path,
+            strategy=self.key.strategy,
+            role=self.members[rank].role,
         )
         return {"do": "open", "group": job.document()}
 
@@ -114,7 +117,7 @@ class RankGroup:
         connection.setblocking(False)
 
     def receive(self, deadline: float) -> Said | Ended | None:
-        """The next thing that happens in a rank; None after a second or at the deadline (monotonic)."""
+        """The next thing that happens in a member; None after a second or at the deadline (monotonic)."""
         wake = min(deadline, time.monotonic() + LONGEST_SLEEP_S)
         while not self._inbox:
             ended = self._first_ended()
@@ -157,80 +160,88 @@ class RankGroup:
         self._inbox.append(Said(rank, document))
 
     def _await_end(self, source: socket.socket) -> None:
-        """The line of a rank ended, so its process is ending: wait for its code a moment."""
-        for rank, connection in self._connections.items():
+        """The line of a member ended, so its process is ending: wait for its code a moment."""
+        for number, connection in self._connections.items():
             if connection is source:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.processes[rank].wait(GRACE_S)
+                self._silent.append(number)
+                next(one for one in self.processes if number in one.numbers).wait(time.monotonic() + GRACE_S)
 
     def _first_ended(self) -> Ended | None:
-        for rank, process in enumerate(self.processes):
-            if rank not in self._ended and (code := process.poll()) is not None:
-                self._ended.add(rank)
-                return Ended(rank, code)
+        for process in self.processes:
+            code = process.code()
+            if code is not None and process.popen.pid not in self._ended:
+                self._ended.add(process.popen.pid)
+                # A launcher ends because of one of its ranks: the one that fell silent first.
+                number = next((one for one in self._silent if one in process.numbers), process.numbers[0])
+                return Ended(number, code)
         return None
+
+    def _logs(self) -> list[Path]:
+        own = [processes.log(self.room, member.number) for member in self.members]
+        return [path for path in [*own, processes.launcher_log(self.room)] if path.exists()]
 
     def _bound_logs(self) -> None:
         """A rank that prints without end must not fill the disk; its log is opened for appending, so it may be cut."""
-        for rank in range(self.key.processes):
+        for path in self._logs():
             with contextlib.suppress(OSError):
-                if self._log(rank).stat().st_size > LOG_LIMIT_BYTES:
-                    os.truncate(self._log(rank), 0)
+                if path.stat().st_size > LOG_LIMIT_BYTES:
+                    os.truncate(path, 0)
 
-    def tail(self, rank: int) -> str:
-        """The end of what a rank printed."""
-        try:
-            with self._log(rank).open("rb") as file:
-                return _tail(file)
-        except OSError:
-            return ""
+    def tail(self, number: int) -> str:
+        """The end of what a member, or else its launcher, printed."""
+        for path in (processes.log(self.room, number), processes.launcher_log(self.room)):
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                if text := _tail(file):
+                    return text
+        return ""
 
     def forget_logs(self) -> None:
         """Begin the logs anew, for the next trial."""
-        for rank in range(self.key.processes):
+        for path in self._logs():
             with contextlib.suppress(OSError):
-                os.truncate(self._log(rank), 0)
+                os.truncate(path, 0)
 
     def close(self) -> None:
-        """Let the ranks leave by themselves, then make sure."""
-        for rank in self._connections:
-            self.send(rank, {"do": "close"})
-        self._wait(GRACE_S)
+        """Let the ranks leave by themselves, then make sure; auxiliary processes are not asked."""
+        for number in self._connections:
+            self.send(number, {"do": "close"})
+        deadline = time.monotonic() + GRACE_S
+        for process in self.processes:
+            if process.numbers[0] < self.key.processes:
+                process.wait(deadline)
         self.kill()
 
     def kill(self) -> None:
         """Terminate every process group, then kill it."""
+        deadline = time.monotonic() + GRACE_S / 4
         for process in self.processes:
-            _signal(process, signal.SIGTERM)
-        self._wait(GRACE_S / 4)
+            process.signal(signal.SIGTERM)
         for process in self.processes:
-            _signal(process, signal.SIGKILL)
-            process.wait()
+            process.wait(deadline)
+            process.signal(signal.SIGKILL)
+            process.popen.wait()
+        self._kill_launched()
         for connection in [self._listener, *self._buffers]:
             connection.close()
         self._selector.close()
         shutil.rmtree(self.room, ignore_errors=True)
 
-    def _wait(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        for process in self.processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
+    def _kill_launched(self) -> None:
+        """Kill ranks that outlived their launcher; an open line shows that the process of that number is still it."""
+        launched = [number for process in self.processes if process.launcher for number in process.numbers]
+        for number in set(launched) & set(self._connections) - set(self._silent):
+            connection = self._connections[number]
+            connection.settimeout(GRACE_S)
+            with contextlib.suppress(OSError):
+                if not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                    continue
+            with contextlib.suppress(OSError):
+                os.kill(self.hello[number]["pid"], signal.SIGKILL)
+                while connection.recv(1 << 20):
+                    pass
 
 
 def _tail(file: IO[bytes]) -> str:
     file.seek(0, os.SEEK_END)
     file.seek(max(0, file.tell() - TAIL_BYTES))
     return file.read(TAIL_BYTES).decode("utf-8", errors="replace")
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signal a rank's whole process group (its session), even if the rank itself is gone."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
-
-
-def _environment_variables(ambient: Mapping[str, str]) -> dict[str, str]:
-    """The laboratory's variables without those that would lead a rank to the laboratory's own packages."""
-    misleading = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTHONINSPECT")
-    return {name: value for name, value in ambient.items() if name not in misleading}

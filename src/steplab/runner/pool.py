@@ -32,13 +32,13 @@ class Pool:
         if key in self._groups:
             self._groups.move_to_end(key)
             return self._groups[key]
-        try:
-            environment = environments.find(key.framework, key.environment)
-        except EnvironmentFault as fault:
-            return Failure("failed", str(fault), 0)
         while len(self._groups) >= MOST_GROUPS:
             self._groups.popitem(last=False)[1].close()
-        group = self._groups[key] = RankGroup(key, environment, self._python_path)
+        try:
+            environment = environments.find(key.framework, key.environment)
+            group = self._groups[key] = RankGroup(key, environment, self._python_path)
+        except EnvironmentFault as fault:
+            return Failure("failed", str(fault), 0)
         failure = Conversation(group, time.monotonic() + start_deadline_s, look_around).open()
         if failure is not None:
             self.discard(key)

@@ -1,0 +1,189 @@
+"""MXNet's key-value store: the ranks' side of it, its scheduler and servers, and the optimisers they share."""
+
+from __future__ import annotations
+
+import collections
+import math
+import os
+import socket
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List
+
+import mxnet as mx
+from mxnet.kvstore import kvstore_server
+
+from steplab_worker.job import GroupJob, TrialJob
+
+HOST = "127.0.0.1"
+MEETING = "mxnet-port"  # the scheduler's port, in the rendezvous folder once it listens
+MEETING_S = 90.0
+POLL_S = 0.05
+
+
+class Store:
+    """One rank's connection to the servers, for as long as the process lives.
+
+    A key of the servers can neither be removed nor change its shape, so keys are named by shape and number and used
+    again by the next trial: the servers hold as much as the largest trial needs, not the sum of all.
+    """
+
+    def __init__(self, group: GroupJob):
+        self.asynchronous = group.strategy == "ps-async"
+        _enter(group, "worker", _met_port(group))
+        self.store = mx.kvstore.create("dist_async" if self.asynchronous else "dist_sync")
+        self.known: set = set()
+        self.keys: List[str] = []
+
+    def begin(self, job: TrialJob, weights: List[mx.nd.NDArray]) -> None:
+        """Keys for a trial's arrays; an asynchronous trial's weights and optimiser to the servers."""
+        self.keys = _names(weights)
+        vars(self.store).pop("push", None)
+        for key, array in zip(self.keys, weights):
+            if key not in self.known:
+                self.store.init(key, array)
+                self.known.add(key)
+        if self.asynchronous and self.store.rank == 0:
+            # The keys may hold an earlier trial's weights; a server can only be told to update, so it updates by
+            # assignment first.
+            self.store.set_optimizer(Assignment())
+            self.swap(weights, [array.copy() for array in weights])
+            mx.nd.waitall()
+            self.store.set_optimizer(optimizer(job, 1.0))
+        self.barrier()
+
+    def swap(self, out: List[mx.nd.NDArray], back: List[mx.nd.NDArray]) -> None:
+        """Push arrays and pull what the servers made of them; queued, the first layers with the highest priority."""
+        for number, key in enumerate(self.keys):
+            self.store.push(key, out[number], priority=-number)
+            self.store.pull(key, out=back[number], priority=-number)
+
+    def count_pushes(self) -> Callable[[], int]:
+        """Begin to count how often MXNet's store is given the first key; the function given tells how often so far."""
+        pushed: List[str] = []
+        push = self.store.push
+
+        def counted(key: str, value: Any, priority: int = 0) -> None:
+            pushed.append(key)
+            push(key, value, priority)
+
+        # Hides the store's own method until the next trial begins.
+        self.store.push = counted
+        return lambda: pushed.count(self.keys[0])
+
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        mx.nd.waitall()
+        self.store._barrier()
+
+
+def _names(arrays: List[mx.nd.NDArray]) -> List[str]:
+    counts: Dict[str, int] = collections.Counter()
+    names = []
+    for array in arrays:
+        shape = "x".join(map(str, array.shape))
+        names.append("%s#%d" % (shape, counts[shape]))
+        counts[shape] += 1
+    return names
+
+
+class Assignment(mx.optimizer.Optimizer):
+    """An update that replaces the weight."""
+
+    def create_state(self, index: int, weight: mx.nd.NDArray) -> None:
+        """No state."""
+        return
+
+    def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: Any) -> None:
+        """The weight becomes what came as its gradient."""
+        weight[:] = grad
+
+
+class Adam(mx.optimizer.Adam):
+    """Adam with epsilon beside the corrected root, sqrt(v/(1 − β2^t)) + ε, as its paper and PyTorch have it.
+
+    MXNet's own is lr·sqrt(1 − β2^t)/(1 − β1^t)·m/(sqrt(v) + ε): the same with ε·sqrt(1 − β2^t) in place of ε.
+    """
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """One update."""
+        steps = self._index_update_count.get(index, self.begin_num_update) + 1
+        self.epsilon = 1e-8 * math.sqrt(1.0 - self.beta2**steps)
+        super().update(index, weight, grad, state)
+
+
+def optimizer(job: TrialJob, share: float) -> mx.optimizer.Optimizer:
+    """The trial's update rule; gradients are multiplied by `share` first."""
+    if job.optimizer == "adam":
+        return Adam(learning_rate=job.learning_rate, rescale_grad=share)
+    momentum = 0.9 if job.optimizer == "momentum" else 0.0
+    return mx.optimizer.SGD(learning_rate=job.learning_rate, momentum=momentum, rescale_grad=share)
+
+
+def serve(group: GroupJob) -> None:
+    """Be the scheduler or a server until the group ends."""
+    port = _choose_port() if group.role == "scheduler" else _met_port(group)
+    _enter(group, group.role, port)
+    if group.role == "scheduler":
+        threading.Thread(target=_announce, args=(group, port), daemon=True).start()
+    try:
+        kvstore_server._init_kvstore_server_module()
+    except mx.MXNetError as error:
+        if group.role != "scheduler" or "bind failed" not in str(error):
+            raise
+        # Somebody took the port since it was chosen. MXNet keeps what it was told: only a new image begins anew.
+        for name in [name for name in os.environ if name.startswith("DMLC_")]:
+            del os.environ[name]
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def _enter(group: GroupJob, role: str, port: int) -> None:
+    """Tell MXNet who this process is; it only listens to the environment."""
+    from steplab_worker.adapters.mxnet import DECLARATION
+
+    servers = DECLARATION["roles"]["server"]
+    os.environ.update(DMLC_ROLE=role, DMLC_PS_ROOT_URI=HOST, DMLC_NODE_HOST=HOST, DMLC_PS_ROOT_PORT=str(port))
+    os.environ.update(DMLC_NUM_WORKER=str(group.workers), DMLC_NUM_SERVER=str(servers))
+
+
+def _choose_port() -> int:
+    """The port that the user's environment asks for, or a free one."""
+    wished = int(os.environ.get("DMLC_PS_ROOT_PORT", "0"))
+    if wished:
+        return wished
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+def _announce(group: GroupJob, port: int) -> None:
+    """Say where the scheduler is, once it listens there itself; who comes earlier may miss it."""
+    while not _listens(port):
+        time.sleep(POLL_S)
+    path = os.path.join(group.rendezvous, MEETING)
+    with open(path + ".part", "w") as file:
+        file.write(str(port))
+    os.replace(path + ".part", path)
+
+
+def _listens(port: int) -> bool:
+    """Whether this very process listens on the port."""
+    own = {os.readlink("/proc/self/fd/" + one) for one in os.listdir("/proc/self/fd") if _is_open(one)}
+    with open("/proc/self/net/tcp") as file:
+        rows = [line.split() for line in file][1:]
+    return any(row[1].endswith(":%04X" % port) and row[3] == "0A" and "socket:[%s]" % row[9] in own for row in rows)
+
+
+def _is_open(descriptor: str) -> bool:
+    return os.path.islink("/proc/self/fd/" + descriptor)
+
+
+def _met_port(group: GroupJob) -> int:
+    path, deadline = os.path.join(group.rendezvous, MEETING), time.monotonic() + MEETING_S
+    while not os.path.exists(path):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the scheduler of MXNet's servers did not answer within %g s" % MEETING_S)
+        time.sleep(POLL_S)
+    with open(path) as file:
+        return int(file.read())

@@ -1,0 +1,197 @@
+"""MXNet: Gluon blocks, hybridised; several ranks meet at a key-value store of a scheduler and a server.
+
+MXNet's engine is asynchronous: a native step only queues its work, each gradient is pushed to the server as soon as
+backward has made it, and the loop waits for all of it at the end of the iteration. `sync` (store `dist_sync`) lets the
+server add up the gradients and every rank update its own weights; `ps-async` (`dist_async`) lets the server keep the
+weights and apply each rank's gradient as it comes, so a rank never waits for the others.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd
+from mxnet.gluon.loss import L2Loss, SoftmaxCrossEntropyLoss
+
+from steplab_worker import adapter as base
+from steplab_worker.adapters._mxnet_layers import LayerClock, build_block
+from steplab_worker.adapters._mxnet_store import Store, optimizer, serve
+from steplab_worker.graph import Graph
+from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.weights import Key
+
+__all__ = ["DECLARATION", "Adapter", "Session", "serve"]
+
+DECLARATION = {
+    "title": "MXNet",
+    "pins": ["mxnet==1.9.1", "numpy==1.23.5", "pillow>=11,<14", "nibabel>=5.3,<5.4"],
+    "module": "mxnet",
+    "kinds": ["step", "infer"],
+    "strategies": ["sync", "ps-async", "accumulate"],
+    "layers": "all",
+    "factors": {},
+    "roles": {"scheduler": 1, "server": 1},
+    "strategies_apart": True,
+}
+
+
+class Session(base.Session):
+    """One trial in MXNet."""
+
+    def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], group: GroupJob, store: Any):
+        self.job, self.group = job, group
+        mx.random.seed(job.seed)
+        self.block = build_block(graph, weights)
+        self.block.hybridize(static_alloc=True, static_shape=True)
+        self.criterion = _criterion(graph.loss)
+        self.weights = {key: self.block.parameter(*key) for key in _trainable(graph)}
+        for parameter in self.weights.values():
+            parameter.grad_req = "add" if job.accumulate > 1 else "write"
+        self.store: Optional[Store] = store if job.kind != "infer" else None
+        self.updater = mx.optimizer.get_updater(optimizer(job, 1.0 / group.workers))
+        if self.store is not None:
+            self.store.begin(job, [parameter.data() for parameter in self.weights.values()])
+        self.batch: Optional[Tuple[mx.nd.NDArray, mx.nd.NDArray]] = None
+        self.value: Optional[mx.nd.NDArray] = None
+        self.share = 1.0  # of the gradients now held: they are sums over the ranks after an exchange
+
+    def source(self) -> base.Source:
+        """Batches from the data set's files."""
+        return base.FileSource(self.job, self.group.rank, self.group.workers)
+
+    def synchronize(self) -> None:
+        """Wait for the engine."""
+        mx.nd.waitall()
+
+    def step(self, batch: Any, last: bool) -> None:
+        """One iteration, queued."""
+        self.load(batch)
+        self.forward()
+        self.backward()
+        if last:
+            self.exchange()
+            self.update()
+
+    def load(self, batch: Any) -> None:
+        """Copy the batch to MXNet's own memory."""
+        samples, labels = batch
+        self.batch = mx.nd.array(samples), mx.nd.array(labels, dtype="float32")
+
+    def forward(self) -> None:
+        """The loss of the loaded batch, scaled for accumulation."""
+        samples, labels = self.batch
+        with autograd.record():
+            loss = self.criterion(self.block(samples), samples, labels).mean()
+            self.value = loss / self.job.accumulate if self.job.accumulate > 1 else loss
+
+    def backward(self) -> None:
+        """Local gradients."""
+        self.value.backward()
+        self.share = 1.0
+
+    def wait(self) -> None:
+        """A barrier; asynchronous ranks wait for nobody."""
+        if self.store is not None and not self.store.asynchronous:
+            self.store.barrier()
+
+    def exchange(self) -> None:
+        """Gradients to the server; their sums, or the new weights, back."""
+        if self.store is None:
+            return
+        gradients = self._gradients()
+        if self.store.asynchronous:
+            self.store.swap(gradients, [one.data() for one in self.weights.values()])
+        else:
+            self.store.swap(gradients, gradients)
+            self.share = 1.0 / self.group.workers
+
+    def _gradients(self) -> List[mx.nd.NDArray]:
+        return [parameter.grad() for parameter in self.weights.values()]
+
+    def update(self) -> None:
+        """Optimiser step (if the server has not done it), gradients to zero."""
+        if self.store is None or not self.store.asynchronous:
+            numbers = list(range(len(self.weights)))
+            self.updater(numbers, self._gradients(), [one.data() for one in self.weights.values()])
+        if self.job.accumulate > 1:
+            for parameter in self.weights.values():
+                parameter.zero_grad()
+
+    def layer_times(self, batch: Any) -> Dict[str, Dict[str, float]]:
+        """Seconds per layer, each run as a hybridised block of its own."""
+        self.load(batch)
+        samples, labels = self.batch
+        clock = LayerClock(self.block)
+        output = clock.forward(samples)
+        output.attach_grad()
+        with autograd.record():
+            self.value = self.criterion(output, samples, labels).mean()
+        self.value.backward()
+        clock.backward(output.grad)
+        for parameter in self.weights.values():
+            parameter.zero_grad()
+        self.value = self.value / self.job.accumulate
+        return clock.seconds
+
+    def gradients(self) -> Dict[Key, np.ndarray]:
+        """The gradients as arrays."""
+        return {key: one.grad().asnumpy() * np.float32(self.share) for key, one in self.weights.items()}
+
+    def parameters(self) -> Dict[Key, np.ndarray]:
+        """The weights as arrays."""
+        return {key: one.data().asnumpy() for key, one in self.weights.items()}
+
+    def count_exchanges(self) -> Callable[[], int]:
+        """Count the pushes of the first array to the servers."""
+        return self.store.count_pushes()
+
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave."""
+        return self.value.asnumpy()
+
+    def infer(self) -> None:
+        """Forward in prediction mode, queued."""
+        self.value = self.block(self.batch[0])
+
+    def loss(self) -> float:
+        """The last batch's loss (of an inference: the mean of its outputs)."""
+        return float(self.value.mean().asscalar()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+
+    def close(self) -> None:
+        """Free the network: blocks and parameters point at each other."""
+        mx.nd.waitall()
+        self.block = self.criterion = self.updater = self.value = self.batch = None
+        self.weights = {}
+        gc.collect()
+
+
+def _trainable(graph: Graph) -> List[Key]:
+    return [(layer.name, name) for layer in graph.layers for name in layer.weights]
+
+
+def _criterion(loss: str) -> Any:
+    """The loss per sample, hybridised like the network."""
+    function = L2Loss(weight=2.0) if loss == "reconstruction" else SoftmaxCrossEntropyLoss()
+    function.hybridize(static_alloc=True, static_shape=True)
+    if loss == "reconstruction":
+        return lambda output, samples, labels: function(output, samples.flatten())
+    return lambda output, samples, labels: function(output, labels)
+
+
+class Adapter(base.Adapter):
+    """MXNet in one rank."""
+
+    def __init__(self, group: GroupJob):
+        super().__init__(group)
+        self.store = Store(group) if group.workers > 1 else None
+
+    def versions(self) -> Dict[str, str]:
+        """MXNet and the device."""
+        return dict(super().versions(), mxnet=mx.__version__, device="cpu")
+
+    def session(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray]) -> Session:
+        """Build the network and its optimiser."""
+        return Session(job, graph, weights, self.group, self.store)
