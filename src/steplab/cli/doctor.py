@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from typing import Annotated
 
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
@@ -11,11 +12,17 @@ app = command_app()
 
 
 @app.command()
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(
+    matrix: Annotated[bool, typer.Option("--matrix", help="Show what each framework can do instead.")] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Tell the truth about this machine before anything is measured on it.
 
     Example: steplab doctor
     """
+    if matrix:
+        _matrix(as_json)
+        return
     from steplab.core.home import home
     from steplab.runner import environments, quietness
     from steplab.runner.machine import energy_sources, machine
@@ -48,3 +55,15 @@ def doctor(as_json: JsonOption = False) -> None:
     show.print(f"your own data: {os.environ.get('STEPLAB_DATA') or 'STEPLAB_DATA is not set'}", markup=False)
     missing = [row.name for row in rows if not row.ready]
     next_step(f"steplab env create {missing[0]}" if missing else "steplab init my-study")
+
+
+def _matrix(as_json: bool) -> None:
+    """Framework, network, strategy and distribution: yes, or why not."""
+    from steplab.runner.matrix import summarised, support_matrix
+
+    rows = support_matrix()
+    if as_json:
+        print_json({"matrix": [asdict(row) | {"supported": not row.reason} for row in rows]})
+        return
+    cells = [[s.framework, s.strategy, s.distribution, ", ".join(s.networks), s.answer] for s in summarised(rows)]
+    console().print(table(["framework", "strategy", "distribution", "networks", "supported"], cells, left=5))
