@@ -6,6 +6,8 @@ import os
 from dataclasses import asdict
 from typing import Annotated
 
+import typer
+
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
@@ -65,5 +67,15 @@ def _matrix(as_json: bool) -> None:
     if as_json:
         print_json({"matrix": [asdict(row) | {"supported": not row.reason} for row in rows]})
         return
-    cells = [[s.framework, s.strategy, s.distribution, ", ".join(s.networks), s.answer] for s in summarised(rows)]
+    every = {row.network for row in rows}
+    cells = [
+        [
+            s.framework,
+            s.strategy,
+            s.distribution,
+            "all" if set(s.networks) == every else ", ".join(s.networks),
+            s.answer,
+        ]
+        for s in summarised(rows)
+    ]
     console().print(table(["framework", "strategy", "distribution", "networks", "supported"], cells, left=5))
