@@ -43,7 +43,7 @@ check: setup   ## lint, types, import rules, docs
 	$(BIN)/pytest -q tests/docs
 
 test: setup envs check  ## all tests, in real frameworks
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2 --dist loadfile
 
 bench: setup envs  ## the benchmarks: speeds and disturbances, as figures
 	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
