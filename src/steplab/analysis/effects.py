@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steplab.core.trial import Level
+from steplab.core.trial import Level, plain_level
 
 MOST_LEVELS = 50
 
@@ -64,14 +64,8 @@ def _dummies(ok: pd.DataFrame, names: Sequence[str]) -> tuple[np.ndarray, list[t
         levels = sorted(ok[name].unique())
         for level in levels[1:]:
             arrays.append((ok[name] == level).to_numpy(dtype=float))
-            columns.append((name, _plain(level), _plain(levels[0])))
+            columns.append((name, plain_level(level), plain_level(levels[0])))
     return np.column_stack(arrays), columns
-
-
-def _plain(value: object) -> Level:
-    made = value.item() if isinstance(value, np.generic) else value
-    assert isinstance(made, bool | int | float | str)
-    return made
 
 
 def _effect(name: str, level: Level, reference: Level, value: float, low: float, high: float) -> Effect:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from steplab.analysis.intervals import Interval, median_intervals
-from steplab.core.trial import Level
+from steplab.core.trial import Level, plain_level
 
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u", "t_other")
 
@@ -55,7 +55,7 @@ def _group(part: pd.DataFrame, keys: Sequence[str], interval: Interval) -> Group
     first = part.iloc[0]
     phases = {name: _median(part, name) for name in PHASES}
     return Group(
-        factors={name: _plain(first[name]) for name in keys if not _missing(first[name])},
+        factors={name: plain_level(first[name]) for name in keys if not _missing(first[name])},
         t_iter=interval,
         phases={name: value for name, value in phases.items() if value is not None},
         lif=_median(part, "lif"),
@@ -71,12 +71,6 @@ def _median(part: pd.DataFrame, name: str) -> float | None:
 
 def _missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
-
-
-def _plain(value: object) -> Level:
-    made = value.item() if isinstance(value, np.generic) else value
-    assert isinstance(made, bool | int | float | str)
-    return made
 
 
 def _with_speedups(groups: Sequence[Group], parts: Sequence[pd.DataFrame]) -> list[Group]:

@@ -55,3 +55,10 @@ def describe(config: Config) -> str:
     'network=lenet5, workers=2'
     """
     return ", ".join(f"{name}={value}" for name, value in config.items())
+
+
+def plain_level(value: object) -> Level:
+    """A level as a plain Python value, whatever array type a table gave it."""
+    made = value.item() if hasattr(value, "item") else value
+    assert isinstance(made, bool | int | float | str)
+    return made
