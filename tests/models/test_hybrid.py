@@ -103,8 +103,8 @@ def test_the_correction_fades_far_from_the_data():
     model = Hybrid().fit(X, bent)
     assert len(model.correction_.points)
     far = pd.DataFrame({"gpus": [4000.0], "batch_size": [64000.0]})
-    np.testing.assert_allclose(model.predict(far), model.formula().evaluate(far), rtol=1e-3)
-    assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.formula().evaluate(X)).mape
+    np.testing.assert_allclose(model.predict(far), model.law().evaluate(far), rtol=1e-3)
+    assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.law().evaluate(X)).mape
 
 
 def test_a_target_of_zero_is_refused_in_one_sentence():

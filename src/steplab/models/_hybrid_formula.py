@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from steplab.models._kriging import Kriging
 from steplab.models._physics import GROWTH_WIDTH, Factor, Law, growth, overlap
 from steplab.models.base import Parameter
-from steplab.models.formula import Formula, Node, column, level, number, op, power
+from steplab.models.formula import Formula, Node, bumps, column, level, number, op, power
 
 Array = np.ndarray
 MEANINGS = {
@@ -28,13 +29,27 @@ DETERMINED_POWER = 0.5
 
 def law_formula(law: Law, theta: Array) -> Formula:
     """The law with its fitted numbers."""
+    return Formula(_law(law, theta))
+
+
+def corrected_formula(law: Law, theta: Array, places: Sequence[Node], correction: Kriging) -> Formula:
+    """The law times the exponential of its local correction, if there is one."""
+    if not len(correction.points):
+        return law_formula(law, theta)
+    # Bumps have width 1: coordinates and points are divided by the correction's lengths.
+    scaled = [op("div", place, number(length)) for place, length in zip(places, correction.lengths, strict=True)]
+    smooth = bumps(scaled, correction.points / correction.lengths, correction.signal * correction.weights)
+    return Formula(op("mul", _law(law, theta), op("exp", smooth)))
+
+
+def _law(law: Law, theta: Array) -> Node:
     value = dict(zip(law.names, theta, strict=True))
     compute = _compute(law, value)
     if not law.parts.workers:
-        return Formula(compute)
+        return compute
     gamma = overlap(value["overlap"])
     both = op("add", _raised(compute, gamma), _raised(_sync(law, value), gamma))
-    return Formula(_raised(both, 1 / gamma))
+    return _raised(both, 1 / gamma)
 
 
 def _raised(node: Node, exponent: float) -> Node:

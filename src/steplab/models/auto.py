@@ -109,11 +109,6 @@ class Auto(PerformanceModel):
     def _spread(self, frame: pd.DataFrame) -> Array:
         return self.chosen_._spread(frame)
 
-    @property
-    def formula_leaves_out(self) -> str:
-        """What the chosen model's formula does not tell."""
-        return str(getattr(self.chosen_, "formula_leaves_out", ""))
-
     def formula(self) -> Formula | None:
         """The chosen model's formula."""
         return self.chosen_.formula()
