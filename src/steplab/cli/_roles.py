@@ -38,7 +38,7 @@ def load(source: Path, target: str | None, intrinsic: str, categorical: str, ext
 
     table = read_source(source)
     asked = Roles(names(intrinsic), names(categorical), names(extrinsic))
-    chosen = choose(table.frame, None if target is None else clean_name(target), asked, table.group)
+    chosen = choose(table.frame, None if target is None else clean_name(target), asked, table.group, table.factors)
     used = {*chosen.roles.columns, str(chosen.y.name)}
     reading = tuple(note for note in table.notes if any(f"'{name}'" in note for name in used))
     return replace(chosen, notes=reading + chosen.notes)

@@ -21,8 +21,10 @@ EXTRINSIC_NAMES = frozenset({
 })  # fmt: skip
 # What a study's table holds beside its factors: bookkeeping and measurements, never inferred as factors.
 NOT_FACTORS = frozenset({
-    "trial", "replicate", "status", "reason", "run", "epoch", "t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b",
-    "t_c", "t_u", "t_other", "lif", "throughput", "energy", "energy_source",
+    "trial", "replicate", "configuration", "status", "reason", "run", "epoch", "started", "t_iter", "t_io", "t_h2d",
+    "t_md", "t_f", "t_b", "t_c", "t_u", "t_other", "t_wait", "t_move", "t_iter_low", "t_iter_high", "t_iter_phased",
+    "observer_cost", "spread", "drift", "iterations", "lif", "throughput", "memory_bytes", "cpu_s", "other_cpu_s",
+    "energy", "energy_source", "energy_j", "energy_provenance", "loss", "seconds", "data_source",
 })  # fmt: skip
 
 
