@@ -38,9 +38,9 @@ def compare(
     categorical: CategoricalOption = "",
     extrinsic: ExtrinsicOption = "",
     models: Annotated[str, typer.Option("--models", help="Which models: a,b,c; all but slow ones.")] = "",
-    folds: Annotated[int, typer.Option("--folds", help="Random folds, if nothing is held out.")] = 5,
+    folds: Annotated[int, typer.Option("--folds", help="Random folds, without --holdout.")] = 5,
     holdout: Annotated[
-        list[str] | None, typer.Option("--holdout", help="Rows to predict, such as workers>16; repeatable.")
+        list[str] | None, typer.Option("--holdout", help="Rows to predict from all others: 'workers>16'. Repeatable.")
     ] = None,
     formula: Annotated[
         list[str] | None, typer.Option("--formula", help="Your own formula, such as a0 + a1*batch_size.")
@@ -49,8 +49,16 @@ def compare(
 ) -> None:
     """Compare performance models on the same held-out rows: random folds, or ranges that --holdout names.
 
-    Rows that meet any --holdout are predicted from all others. Names in a --formula that are no columns are
-    coefficients, which are fitted.
+    Random folds: each row is predicted once, by a model that was fitted to the rows of the other folds;
+    replicates of a configuration stay together. They tell how good a model is between measured points.
+
+    --holdout COLUMN<=VALUE (or < > >= == !=): rows that meet any of the conditions are predicted by a model that
+    was fitted to all others. This tells how a model extrapolates. With several, each is also scored by itself.
+
+    MAPE is per cent of the measured value; covered is the share of held-out rows within their 90 % intervals,
+    which should be near 90; the noise floor is how far rows of the same configuration lie apart.
+
+    Names in a --formula that are no columns are coefficients, which are fitted.
 
     Example: steplab compare times.csv --target t_iter --extrinsic batch_size,workers --holdout "workers>16"
     """
@@ -69,7 +77,7 @@ def compare(
         typer.echo(f"fitting {name} …", err=True)
         results.append((name, held_out(model, chosen.X, y, splits, chosen.groups)))
     document = _document(results, y, splits, asked, chosen, noise_floor(_factors(chosen), y))
-    document["folds"] = None if asked else len(splits)
+    document |= {"folds": None if asked else len(splits), "grouped": chosen.groups is not None}
     if as_json:
         print_json(document)
         return
@@ -155,7 +163,8 @@ def _show(document: dict[str, Any]) -> None:
          _cell(row["fit_seconds"], ".2f")]
         for row in document["rows"]
     ]  # fmt: skip
-    held = ", ".join(document["holdout"]) or f"{document['folds']} random folds"
+    together = ", replicates together" if document["grouped"] else ""
+    held = ", ".join(document["holdout"]) or f"{document['folds']} random folds{together}"
     title = f"{document['target']}: {document['test_rows']} held-out rows ({held})"
     out = console()
     out.print(table(("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s"), rows, title=title), markup=False)
@@ -164,8 +173,10 @@ def _show(document: dict[str, Any]) -> None:
             out.print(f"{row['model']}: {row['reason']}", markup=False)
     noise = document["noise"]
     if noise:
-        told = f"{noise['mape']:.1f} % between rows of the same configuration ({noise['configurations']})"
+        told = f"MAPE {noise['mape']:.1f} %, between replicates of {noise['configurations']} configurations"
         out.print(f"noise floor: {told}", markup=False)
+    else:
+        out.print("noise floor: unknown, no configuration was measured twice", markup=False)
     for part in document["holdouts"]:
         best = part["rows"][0]
         out.print(f"{part['holdout']}: best {best['model']}, MAPE {best['mape']:.1f} %", markup=False)

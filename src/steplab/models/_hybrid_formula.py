@@ -15,12 +15,12 @@ Array = np.ndarray
 MEANINGS = {
     "overhead": ("fixed cost of a step", "c_0"),
     "per_sample": ("compute per sample", "c_1"),
-    "overlap": ("overlap of compute and communication (1 none, 10 full)", "γ"),
-    "growth": ("growth of that communication (-1 ring bandwidth, 0 logarithm, 1 linear)", "p"),
-    "latency": ("communication as soon as there are two workers", "s_0"),
-    "reach": ("communication and waiting that grow with the nodes, or workers", "s_1"),
-    "between": ("communication as soon as there are two nodes", "s_2"),
-    "within": ("communication that grows with the workers in a node", "s_3"),
+    "overlap": ("overlap (1 none, 10 full)", "γ"),
+    "growth": ("growth (-1 ring, 0 log, 1 linear)", "p"),
+    "latency": ("communication of two workers", "s_0"),
+    "reach": ("communication that grows", "s_1"),
+    "between": ("communication of two nodes", "s_2"),
+    "within": ("communication within a node", "s_3"),
 }
 # A coefficient is determined if its standard error stays below this: a factor of two for times.
 DETERMINED = 0.7
@@ -143,12 +143,9 @@ def _factor_meaning(part: str, factor: Factor) -> tuple[str, str]:
     what = "compute" if part == "compute" else "communication"
     sign = "u" if part == "compute" else "v"
     if factor.kind == "level":
-        return (
-            f"{what} with {factor.column} = {factor.level}, relative",
-            f"{sign}[{factor.column}={factor.level}]",
-        )
-    how = "power" if factor.kind == "power" else "rate"
-    return f"{how} of {factor.column} in {what}", f"{sign}[{factor.column}]"
+        own = f"{factor.column}={factor.level}"
+        return f"{own} in {what}", f"{sign}[{own}]"
+    return f"{factor.column} in {what}", f"{sign}[{factor.column}]"
 
 
 def _reader(name: str, named: dict[str, tuple[str, Factor]]) -> Callable[[float], float]:

@@ -32,6 +32,7 @@ TYPICAL_ERROR = 0.05
 STRONGEST_OVERLAP = 10.0
 MOST_ROWS = 4000
 DIFFERENCE = 1e-6
+LEAST_GROWTH = 1e-3
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
 TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within")
 WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.1, 3.0, 2.0
@@ -276,7 +277,9 @@ def fit_law(law: Law, at: Inputs, y: Array, start: Array | None = None) -> Array
 
     starts = _starts(law, centre) if start is None else [start - shift]
     found = [least_squares(residuals, begin, slopes, max_nfev=150) for begin in starts]
-    return np.asarray(min(found, key=lambda result: float(result.cost)).x + shift)
+    theta = min(found, key=lambda result: float(result.cost)).x + shift
+    # A growth of next to nothing is the logarithm, which reads better than a tiny power.
+    return np.where((np.array(law.names) == "growth") & (np.abs(theta) < LEAST_GROWTH), 0.0, theta)
 
 
 def _starts(law: Law, centre: Array) -> list[Array]:

@@ -14,9 +14,6 @@ from steplab.core.errors import NotEnoughData
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
 from steplab.models.formula import Formula, Node, column, level, number, op
 
-# Beyond it an exponential leaves the floating-point numbers.
-LARGEST_LOGARITHM = 700.0
-
 
 @dataclass(frozen=True)
 class Term:
@@ -105,7 +102,8 @@ class Regression(PerformanceModel):
 
     def _time(self, total: Array) -> Array:
         """The inverse of `_summed`."""
-        return np.exp(np.minimum(total, LARGEST_LOGARITHM)) if self.log_target_ else total
+        with np.errstate(over="ignore"):
+            return np.exp(total) if self.log_target_ else total
 
     def _predict(self, frame: pd.DataFrame) -> Array:
         return self._time(self._design(self.terms_, frame) @ self.coef_)
@@ -130,7 +128,7 @@ class Regression(PerformanceModel):
             if own:
                 parts.append(level(c, {name: own.get(name, 0.0) for name in known}))
         total = op("add", *parts) if len(parts) > 1 else parts[0]
-        return Formula(op("exp", op("min", number(LARGEST_LOGARITHM), total)) if self.log_target_ else total)
+        return Formula(op("exp", total) if self.log_target_ else total)
 
     def parameters(self) -> list[Parameter]:
         """The coefficients with 95 % intervals; those that the data cannot tell apart are marked."""
@@ -171,5 +169,7 @@ def _least_squares(matrix: Array, y: Array, groups: Array | None) -> tuple[Array
         return np.asarray(result.params), np.full(matrix.shape[1], np.nan), False
     if groups is not None:
         result = result.get_robustcov_results("cluster", groups=groups, use_correction=True, df_correction=True)
-    interval = np.asarray(result.conf_int(0.05))
+    # A robust variance may come out below 0 where clusters are few: such a coefficient is not determined.
+    with np.errstate(invalid="ignore"):
+        interval = np.asarray(result.conf_int(0.05))
     return np.asarray(result.params), (interval[:, 1] - interval[:, 0]) / 2, True
