@@ -44,7 +44,7 @@ def penalty(
     from steplab.models.penalty_scan import scan
 
     chosen = load(source, target, intrinsic, categorical, extrinsic)
-    rows = scan(chosen.X, chosen.y.to_numpy(float), chosen.roles, loss=loss)
+    rows = scan(chosen.X, chosen.y.to_numpy(float), chosen.roles, chosen.groups, loss=loss)
     best = max(rows, key=lambda row: row.r2)
     if plot is not None:
         _write_plot(rows, plot)
