@@ -44,6 +44,19 @@ def load(source: Path, target: str | None, intrinsic: str, categorical: str, ext
     return replace(chosen, notes=reading + chosen.notes)
 
 
+def again(source: Path, target: str | None, intrinsic: str, categorical: str, extrinsic: str) -> str:
+    """The source and the options that were given, for the next command.
+
+    >>> again(Path("t.csv"), "time (ms)", "", "", "workers")
+    "t.csv --target 'time (ms)' --extrinsic workers"
+    """
+    import shlex
+
+    given = {"target": target, "intrinsic": intrinsic, "categorical": categorical, "extrinsic": extrinsic}
+    options = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value]
+    return " ".join([shlex.quote(str(source)), *options])
+
+
 def tell(notes: tuple[str, ...]) -> None:
     """What was assumed, on stderr."""
     for note in notes:

@@ -13,6 +13,7 @@ from steplab.cli._roles import (
     IntrinsicOption,
     SourceArgument,
     TargetOption,
+    again,
     load,
     tell,
 )
@@ -83,8 +84,9 @@ def compare(
         return
     _show(document)
     best = next((row["model"] for row in document["rows"] if np.isfinite(row["mape"] or np.nan)), None)
-    if best and best != "formula":
-        next_step(f"steplab fit {source} --model {best} --out model.json")
+    if best and not best.startswith("formula"):
+        rest = again(source, target, intrinsic, categorical, extrinsic)
+        next_step(f"steplab fit {rest} --model {best} --out model.json")
 
 
 def _holdout(text: str) -> Holdout:
@@ -120,13 +122,20 @@ def _models(names: str, formulas: list[str], chosen: Chosen) -> list[tuple[str, 
 def _row(name: str, result: HeldOut, y: np.ndarray, rows: np.ndarray | None = None) -> dict[str, Any]:
     from dataclasses import asdict
 
+    import numpy as np
+
     scored = result.score(y, rows)
     errors = dict.fromkeys(MEASURES) if scored is None else {**asdict(scored[0]), "coverage": scored[1]}
-    return {"model": name, **errors, "fit_seconds": result.fit_seconds, "reason": result.reason or None}
+    answered = np.isfinite(result.predicted) if rows is None else np.isfinite(result.predicted) & rows
+    return {
+        "model": name, **errors, "predicted_rows": int(answered.sum()), "fit_seconds": result.fit_seconds,
+        "reason": result.reason or None,
+    }  # fmt: skip
 
 
 def _ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: (row["mae"] is None, row["mape"] or row["mae"] or 0.0))
+    """The least error first, but a model that answered for fewer rows never before one that answered for more."""
+    return sorted(rows, key=lambda row: (-row["predicted_rows"], row["mape"] or row["mae"] or 0.0))
 
 
 def _document(
@@ -170,7 +179,10 @@ def _show(document: dict[str, Any]) -> None:
     out.print(table(("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s"), rows, title=title), markup=False)
     for row in document["rows"]:
         if row["reason"]:
-            out.print(f"{row['model']}: {row['reason']}", markup=False)
+            part = (
+                f" ({row['predicted_rows']} of {document['test_rows']} rows predicted)" if row["predicted_rows"] else ""
+            )
+            out.print(f"{row['model']}: {row['reason']}{part}", markup=False)
     noise = document["noise"]
     if noise:
         told = f"MAPE {noise['mape']:.1f} %, between replicates of {noise['configurations']} configurations"

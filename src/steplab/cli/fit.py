@@ -14,6 +14,7 @@ from steplab.cli._roles import (
     IntrinsicOption,
     SourceArgument,
     TargetOption,
+    again,
     load,
     tell,
 )
@@ -65,7 +66,7 @@ def fit(
     _show(document, made)
     next_step(
         f'steplab predict {out} --at "{example(made)}"' if out else
-        f"steplab fit {source} --model {model} --out model.json, or judge it: steplab compare {source}"
+        f"steplab compare {again(source, target, intrinsic, categorical, extrinsic)} (or save the model with --out)"
     )  # fmt: skip
 
 
