@@ -20,7 +20,7 @@ from extrapolation import WORKLOADS, data_folder
 from steplab.models import load_model_class
 from steplab.models.selection import held_out, random_folds
 
-MODELS = ("hybrid", "generic", "pmnf", "linear", "svr", "gradient-boosting", "random-forest")
+MODELS = ("hybrid", "quadratic", "generic", "pmnf", "linear", "svr", "gradient-boosting", "random-forest")
 COLUMNS = ("num_nodes", "num_replicas")
 
 

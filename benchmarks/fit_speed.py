@@ -1,6 +1,6 @@
 """Speed and quality of the generic model's fit against SciPy's differential evolution with default settings.
 
-Source-sized problem: 1000 rows, 25 unknowns, three data sets (benchmarks/published.py). Differential
+Source-sized problem: 1000 rows, 25 unknowns, three data sets (benchmarks/_published.py). Differential
 evolution minimises the mean absolute error in the table's units within the bounds of the source, as it did;
 both run here, in turn, on one thread. Ratios are of CPU time, which a neighbour on the machine disturbs less.
 """
@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - a script's own f
 import numpy as np
 from scipy.optimize import differential_evolution
 
-from published import FRAMEWORKS, Published, generate
+from _published import FRAMEWORKS, Published, generate
 from steplab.models.base import Parameter
 from steplab.models.generic import Generic
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - a script's own folder
 
-from published import FRAMEWORKS, generate
+from _published import FRAMEWORKS, generate
 from steplab.models.generic import Generic
 
 

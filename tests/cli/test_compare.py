@@ -94,3 +94,16 @@ def test_the_table_fits_a_terminal(compare, times):
     told = compare(times, *COLUMNS, "--models", "linear", "--folds", 3)
     assert "MAPE %" in told.stdout
     assert max(map(len, told.stdout.splitlines())) <= 100
+
+
+def test_a_model_that_fails_on_some_folds_is_not_the_best(compare, times):
+    times.write_text(times.read_text() + '"16",2,zero,7,0\n')
+    document = json.loads(compare(times, "--target", "t iter (ms)", "--models", "hybrid,linear", "--json").stdout)
+    linear, hybrid = document["rows"]
+    assert (linear["model"], hybrid["model"]) == ("linear", "hybrid")
+    assert 0 < hybrid["predicted_rows"] < linear["predicted_rows"]
+
+
+def test_the_next_command_repeats_the_options(compare, times):
+    told = compare(times, "--target", "t iter (ms)", "--extrinsic", "Workers", "--models", "linear")
+    assert f"next: steplab fit {times} --target 't iter (ms)' --extrinsic Workers --model linear" in told.stderr

@@ -131,7 +131,9 @@ def test_the_formula_computes_the_prediction(fitted):
     formula = model.formula()
     if formula is None:
         pytest.skip("has no formula")
-    np.testing.assert_allclose(formula.evaluate(X), model.predict(X), rtol=1e-6)
+    far = X.assign(workers=64.0, batch_size=1.0, filters=1000.0)
+    for rows in (X, far):
+        np.testing.assert_allclose(formula.evaluate(rows), model.predict(rows), rtol=1e-6)
     assert formula.text and formula.latex
     json.dumps(formula.tree, allow_nan=False)
 

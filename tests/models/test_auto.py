@@ -30,3 +30,12 @@ def test_no_candidate_at_all_is_an_error_with_a_reason():
     X, y = table()
     with pytest.raises(ModelError, match="positive"):
         Auto(("size", "depth"), among=("hybrid",)).fit(X, y - 100)
+
+
+def test_models_that_search_are_tried_with_few_columns_or_when_asked_for():
+    X, y = table()
+    many = X.assign(**{f"x{i}": X["size"] ** 0.5 + i for i in range(2)})
+    names = tuple(many.columns)
+    assert [t.model for t in Auto(names).fit(many, y).trials_] == ["hybrid", "generic", "quadratic", "linear"]
+    asked = Auto(names, among=("pmnf", "linear")).fit(many, y)
+    assert [t.model for t in asked.trials_] == ["pmnf", "linear"]

@@ -23,7 +23,7 @@ def test_roles_are_inferred_and_said():
 def test_gaps_replicates_and_zeros_are_told():
     notes = " | ".join(choose(FRAME, "t_iter", Roles(("filters",), (), ("workers",))).notes)
     assert "1 of 4 rows have missing values" in notes
-    assert "1 rows repeat a configuration" in notes
+    assert "1 row repeats a configuration" in notes
     assert "1 values of 't_iter' are zero or negative" in notes
 
 
@@ -61,3 +61,9 @@ def test_a_table_in_which_nothing_varies_is_refused():
 def test_groups_follow_the_group_column():
     frame = FRAME.dropna().assign(run=[1, 1, 2])
     assert choose(frame, None, Roles(("filters",)), "run").groups.tolist() == [0, 0, 1]
+
+
+def test_known_factors_decide_what_is_modelled():
+    chosen = choose(FRAME, None, Roles(), factors=("filters", "constant"))
+    assert chosen.roles == Roles(("filters",))
+    assert chosen.notes[:2] == ("roles inferred: intrinsic filters", "not used (constant): constant")

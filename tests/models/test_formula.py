@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steplab.core.errors import ModelError
-from steplab.models.formula import Formula, column, level, number, op, power
+from steplab.models.formula import Formula, bumps, column, level, number, op, power
 
 FRAME = pd.DataFrame({"x": [1.0, 2.0, 4.0], "n": [2.0, 4.0, 8.0], "k": ["u", "v", "u"]})
 
@@ -43,6 +43,14 @@ def test_a_constant_has_a_value_for_every_row():
     assert Formula(number(3)).evaluate(FRAME).tolist() == [3, 3, 3]
 
 
+def test_bumps_are_highest_at_their_points_and_fade():
+    tree = bumps([column("x"), column("n")], np.array([[1.0, 2.0], [50.0, 50.0]]), np.array([3.0, 1.0]))
+    value = Formula.from_document(tree).evaluate(FRAME)
+    assert value.tolist() == pytest.approx([3.0, 3 * np.exp(-2.5), 3 * np.exp(-22.5)])
+    assert Formula(tree).text == "bumps(n, x; 2 points)"
+    assert Formula(tree).columns() == {"x", "n"}
+
+
 def test_names_its_columns_and_misses_them_by_name():
     formula = Formula(op("mul", column("x"), level("k", {"u": 1})))
     assert formula.columns() == {"x", "k"}
@@ -55,6 +63,11 @@ def test_names_its_columns_and_misses_them_by_name():
     {"op": "column"}, {"op": "level", "column": "k", "values": {"u": "x"}}, {"op": "level", "column": "k"},
     {"op": "__import__", "args": []}, {"op": "log2", "args": []}, {"op": "add", "args": []},
     {"op": "sub", "args": [{"op": "number", "value": 1}]}, {"op": "add", "args": "xy"},
+    {"op": "bumps", "args": [{"op": "number", "value": 1}]},
+    {"op": "bumps", "args": [{"op": "number", "value": 1}], "points": [[1, 2]], "weights": [1]},
+    {"op": "bumps", "args": [{"op": "number", "value": 1}], "points": [[1]], "weights": [1, 2]},
+    {"op": "bumps", "args": [{"op": "number", "value": 1}], "points": [[float("nan")]], "weights": [1]},
+    {"op": "bumps", "args": [{"op": "steal"}], "points": [[1]], "weights": [1]},
 ])  # fmt: skip
 def test_hostile_trees_are_model_errors(document):
     with pytest.raises(ModelError):

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from steplab.core.errors import ModelError
-from steplab.models._parts import find_parts
+from steplab.models import _physics
+from steplab.models._parts import Parts, find_parts
 from steplab.models.hybrid import Hybrid
 from steplab.models.selection import metrics
 
@@ -103,11 +104,29 @@ def test_the_correction_fades_far_from_the_data():
     model = Hybrid().fit(X, bent)
     assert len(model.correction_.points)
     far = pd.DataFrame({"gpus": [4000.0], "batch_size": [64000.0]})
-    np.testing.assert_allclose(model.predict(far), model.formula().evaluate(far), rtol=1e-3)
-    assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.formula().evaluate(X)).mape
+    np.testing.assert_allclose(model.predict(far), model.law().evaluate(far), rtol=1e-3)
+    assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.law().evaluate(X)).mape
 
 
 def test_a_target_of_zero_is_refused_in_one_sentence():
     X, y = cluster((1, 2, 4, 8))
     with pytest.raises(ModelError, match="times, which are positive"):
         Hybrid().fit(X, y - y.min())
+
+
+@pytest.mark.parametrize(
+    "parts", [Parts("n", "m", "k"), Parts("n", "m"), Parts("n", "m", shared=True), Parts("", "m")]
+)  # fmt: skip
+def test_derivatives_of_the_law_are_those_of_differences(parts):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "n": rng.choice([1.0, 2.0, 4.0, 8.0], 40), "m": rng.choice([8.0, 16.0], 40), "f": rng.uniform(1, 9, 40),
+        "g": rng.uniform(-1, 1, 40), "o": rng.choice(["u", "v"], 40),
+    })  # fmt: skip
+    frame["k"] = np.minimum(frame["n"], 2)
+    law = _physics.Law(parts, tuple(_physics.factors(frame, ["f", "g"], {"o": ("u", "v")})))
+    theta, at = rng.normal(0, 0.5, len(law.names)), law.inputs(frame)
+    steps = 1e-5 * np.eye(len(theta))
+    logs = [[np.log(_physics.step_time(law, theta + sign * step, at)) for sign in (1, -1)] for step in steps]
+    expected = np.column_stack([(up - down) / 2e-5 for up, down in logs])
+    np.testing.assert_allclose(_physics.log_gradient(law, theta, at), expected, atol=1e-5)

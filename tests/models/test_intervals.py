@@ -51,3 +51,18 @@ def test_json_and_back():
 def test_excess_is_measured_in_widths_of_the_range():
     assert excess(np.array([0.0, 5.0, 20.0]), 0.0, 10.0).tolist() == [0, 0, 1]
     assert excess(np.array([4.0]), 2.0, 2.0)[0] > 0
+
+
+def test_replicates_do_not_narrow_an_interval():
+    rng = np.random.default_rng(0)
+    errors = rng.standard_normal(6)
+    once = calibrate(np.full(6, 9.0), 9 + errors)
+    often = calibrate(np.full(60, 9.0), 9 + np.repeat(errors, 10), np.repeat(np.arange(6), 10))
+    assert often.half_width(np.array([9.0]), 0.9) == pytest.approx(once.half_width(np.array([9.0]), 0.9))
+
+
+def test_an_interval_of_positive_measurements_stops_at_zero():
+    made = calibrate(np.ones(20), np.linspace(0.01, 5, 20))
+    low, high = made.bounds(np.array([1.0, -1.0]), 0.9, np.ones(2))
+    assert low.tolist() == [0.0, -1.0]
+    assert (high > low).all()

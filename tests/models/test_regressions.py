@@ -50,13 +50,36 @@ def test_a_redundant_column_is_marked_and_left_out():
     assert not found["twice"].identified
 
 
-def test_quadratic_finds_interactions():
+def surface(rows=80):
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({"a": rng.uniform(0, 3, 80), "workers": rng.uniform(1, 4, 80)})
-    y = 1 + 2 * X["a"] * X["workers"] + 0.5 * X["a"] ** 2
+    return pd.DataFrame({"a": rng.uniform(1, 3, rows), "workers": rng.uniform(1, 4, rows)})
+
+
+def test_quadratic_finds_interactions_of_logarithms():
+    X = surface()
+    a, workers = np.log(X["a"]), np.log(X["workers"])
+    found = {p.name: p.value for p in Quadratic().fit(X, np.exp(1 + 2 * a * workers + 0.5 * a**2)).parameters()}
+    assert found["ln a·ln workers"] == pytest.approx(2, abs=1e-6)
+    assert found["ln a·ln a"] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_quadratic_takes_no_logarithms_of_a_target_with_negatives():
+    X = surface()
+    y = -9 + 2 * X["a"] * X["workers"] + 0.5 * X["a"] ** 2
+    assert y.min() < 0
     found = {p.name: p.value for p in Quadratic().fit(X, y).parameters()}
     assert found["a·workers"] == pytest.approx(2, abs=1e-6)
     assert found["a·a"] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_quadratic_goes_on_as_a_power_law_beyond_the_range():
+    X = surface()
+    y = np.exp(np.log(X["workers"]) ** 2)
+    model = Quadratic().fit(X, y)
+    far = pd.DataFrame({"a": 2.0, "workers": X["workers"].max() * np.array([1.0, 10.0, 100.0])})
+    predicted = model.predict(far)
+    assert predicted[2] / predicted[1] == pytest.approx(predicted[1] / predicted[0])
+    np.testing.assert_allclose(model.formula().evaluate(far), predicted)
 
 
 def test_quadratic_asks_for_more_rows_than_terms():

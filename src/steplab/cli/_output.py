@@ -54,5 +54,5 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
 
 
 def next_step(text: str) -> None:
-    """One line on stderr that says what to do next."""
-    console(stderr=True).print(f"next: {text}", style="dim", markup=False)
+    """One line on stderr that says what to do next; never broken, so that it can be copied."""
+    console(stderr=True).print(f"next: {text}", style="dim", markup=False, soft_wrap=True)

@@ -38,10 +38,23 @@ def load(source: Path, target: str | None, intrinsic: str, categorical: str, ext
 
     table = read_source(source)
     asked = Roles(names(intrinsic), names(categorical), names(extrinsic))
-    chosen = choose(table.frame, None if target is None else clean_name(target), asked, table.group)
+    chosen = choose(table.frame, None if target is None else clean_name(target), asked, table.group, table.factors)
     used = {*chosen.roles.columns, str(chosen.y.name)}
     reading = tuple(note for note in table.notes if any(f"'{name}'" in note for name in used))
     return replace(chosen, notes=reading + chosen.notes)
+
+
+def again(source: Path, target: str | None, intrinsic: str, categorical: str, extrinsic: str) -> str:
+    """The source and the options that were given, for the next command.
+
+    >>> again(Path("t.csv"), "time (ms)", "", "", "workers")
+    "t.csv --target 'time (ms)' --extrinsic workers"
+    """
+    import shlex
+
+    given = {"target": target, "intrinsic": intrinsic, "categorical": categorical, "extrinsic": extrinsic}
+    options = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value]
+    return " ".join([shlex.quote(str(source)), *options])
 
 
 def tell(notes: tuple[str, ...]) -> None:

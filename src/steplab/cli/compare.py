@@ -13,6 +13,7 @@ from steplab.cli._roles import (
     IntrinsicOption,
     SourceArgument,
     TargetOption,
+    again,
     load,
     tell,
 )
@@ -38,9 +39,9 @@ def compare(
     categorical: CategoricalOption = "",
     extrinsic: ExtrinsicOption = "",
     models: Annotated[str, typer.Option("--models", help="Which models: a,b,c; all but slow ones.")] = "",
-    folds: Annotated[int, typer.Option("--folds", help="Random folds, if nothing is held out.")] = 5,
+    folds: Annotated[int, typer.Option("--folds", help="Random folds, without --holdout.")] = 5,
     holdout: Annotated[
-        list[str] | None, typer.Option("--holdout", help="Rows to predict, such as workers>16; repeatable.")
+        list[str] | None, typer.Option("--holdout", help="Rows to predict from all others: 'workers>16'. Repeatable.")
     ] = None,
     formula: Annotated[
         list[str] | None, typer.Option("--formula", help="Your own formula, such as a0 + a1*batch_size.")
@@ -49,8 +50,16 @@ def compare(
 ) -> None:
     """Compare performance models on the same held-out rows: random folds, or ranges that --holdout names.
 
-    Rows that meet any --holdout are predicted from all others. Names in a --formula that are no columns are
-    coefficients, which are fitted.
+    Random folds: each row is predicted once, by a model that was fitted to the rows of the other folds;
+    replicates of a configuration stay together. They tell how good a model is between measured points.
+
+    --holdout COLUMN<=VALUE (or < > >= == !=): rows that meet any of the conditions are predicted by a model that
+    was fitted to all others. This tells how a model extrapolates. With several, each is also scored by itself.
+
+    MAPE is per cent of the measured value; covered is the share of held-out rows within their 90 % intervals,
+    which should be near 90; the noise floor is how far rows of the same configuration lie apart.
+
+    Names in a --formula that are no columns are coefficients, which are fitted.
 
     Example: steplab compare times.csv --target t_iter --extrinsic batch_size,workers --holdout "workers>16"
     """
@@ -69,14 +78,15 @@ def compare(
         typer.echo(f"fitting {name} …", err=True)
         results.append((name, held_out(model, chosen.X, y, splits, chosen.groups)))
     document = _document(results, y, splits, asked, chosen, noise_floor(_factors(chosen), y))
-    document["folds"] = None if asked else len(splits)
+    document |= {"folds": None if asked else len(splits), "grouped": chosen.groups is not None}
     if as_json:
         print_json(document)
         return
     _show(document)
     best = next((row["model"] for row in document["rows"] if np.isfinite(row["mape"] or np.nan)), None)
-    if best and best != "formula":
-        next_step(f"steplab fit {source} --model {best} --out model.json")
+    if best and not best.startswith("formula"):
+        rest = again(source, target, intrinsic, categorical, extrinsic)
+        next_step(f"steplab fit {rest} --model {best} --out model.json")
 
 
 def _holdout(text: str) -> Holdout:
@@ -112,13 +122,20 @@ def _models(names: str, formulas: list[str], chosen: Chosen) -> list[tuple[str, 
 def _row(name: str, result: HeldOut, y: np.ndarray, rows: np.ndarray | None = None) -> dict[str, Any]:
     from dataclasses import asdict
 
+    import numpy as np
+
     scored = result.score(y, rows)
     errors = dict.fromkeys(MEASURES) if scored is None else {**asdict(scored[0]), "coverage": scored[1]}
-    return {"model": name, **errors, "fit_seconds": result.fit_seconds, "reason": result.reason or None}
+    answered = np.isfinite(result.predicted) if rows is None else np.isfinite(result.predicted) & rows
+    return {
+        "model": name, **errors, "predicted_rows": int(answered.sum()), "fit_seconds": result.fit_seconds,
+        "reason": result.reason or None,
+    }  # fmt: skip
 
 
 def _ranked(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: (row["mae"] is None, row["mape"] or row["mae"] or 0.0))
+    """The least error first, but a model that answered for fewer rows never before one that answered for more."""
+    return sorted(rows, key=lambda row: (-row["predicted_rows"], row["mape"] or row["mae"] or 0.0))
 
 
 def _document(
@@ -155,17 +172,23 @@ def _show(document: dict[str, Any]) -> None:
          _cell(row["fit_seconds"], ".2f")]
         for row in document["rows"]
     ]  # fmt: skip
-    held = ", ".join(document["holdout"]) or f"{document['folds']} random folds"
+    together = ", replicates together" if document["grouped"] else ""
+    held = ", ".join(document["holdout"]) or f"{document['folds']} random folds{together}"
     title = f"{document['target']}: {document['test_rows']} held-out rows ({held})"
     out = console()
     out.print(table(("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s"), rows, title=title), markup=False)
     for row in document["rows"]:
         if row["reason"]:
-            out.print(f"{row['model']}: {row['reason']}", markup=False)
+            part = (
+                f" ({row['predicted_rows']} of {document['test_rows']} rows predicted)" if row["predicted_rows"] else ""
+            )
+            out.print(f"{row['model']}: {row['reason']}{part}", markup=False)
     noise = document["noise"]
     if noise:
-        told = f"{noise['mape']:.1f} % between rows of the same configuration ({noise['configurations']})"
+        told = f"MAPE {noise['mape']:.1f} %, between replicates of {noise['configurations']} configurations"
         out.print(f"noise floor: {told}", markup=False)
+    else:
+        out.print("noise floor: unknown, no configuration was measured twice", markup=False)
     for part in document["holdouts"]:
         best = part["rows"][0]
         out.print(f"{part['holdout']}: best {best['model']}, MAPE {best['mape']:.1f} %", markup=False)

@@ -14,6 +14,7 @@ from steplab.cli._roles import (
     IntrinsicOption,
     SourceArgument,
     TargetOption,
+    again,
     load,
     tell,
 )
@@ -63,7 +64,10 @@ def fit(
         print_json({**document, "file": None if out is None else str(out)})
         return
     _show(document, made)
-    next_step(f'steplab predict {out} --at "{example(made)}"' if out else "save it with --out MODEL.json")
+    next_step(
+        f'steplab predict {out} --at "{example(made)}"' if out else
+        f"steplab compare {again(source, target, intrinsic, categorical, extrinsic)} (or save the model with --out)"
+    )  # fmt: skip
 
 
 def build(name: str, chosen: Chosen, options: list[str]) -> PerformanceModel:
@@ -119,16 +123,24 @@ def example(made: PerformanceModel) -> str:
 
 def _row(parameter: Parameter) -> list[str]:
     ends = ["" if end is None else f"{end:.4g}" for end in (parameter.low, parameter.high)]
-    return [parameter.name, parameter.symbol, f"{parameter.value:.4g}", *ends,
-            "" if parameter.identified else "not determined"]  # fmt: skip
+    # The name says which factor it is; the symbol which part it plays.
+    symbol = parameter.symbol.partition("[")[0]
+    return [parameter.name, symbol, f"{parameter.value:.4g}", *ends, "" if parameter.identified else "?"]
 
 
 def _show(document: dict[str, Any], made: PerformanceModel) -> None:
     screen, train = console(), document["train"]
-    screen.print(f"{made.target_} = {document['formula'] or '(no formula)'}", markup=False)
+    screen.print(f"{made.target_} = {document['formula'] or '(no formula)'}", markup=False, soft_wrap=True)
+    why = getattr(made, "why", None)
+    if why is not None:
+        screen.print(why(), markup=False)
     columns = ["parameter", "", "value", "95% low", "high", ""]
     if document["parameters"]:
         screen.print(table(columns, [_row(parameter) for parameter in made.parameters()], left=2))
+    if not all(parameter.identified for parameter in made.parameters()):
+        screen.print("?: the data do not determine it", markup=False)
     errors = f"MAE {train['mae']:.4g}, MAPE {train['mape']:.2f} %, RMSE {train['rmse']:.4g}, R² {train['r2']:.4f}"
-    screen.print(f"{made.name()} on {made.rows_} rows: {errors} (on the rows it was fitted to)", markup=False)
-    screen.print(f"fitted in {document['seconds']:.2f} s", markup=False)
+    screen.print(
+        f"{made.name()} on the {made.rows_} rows it was fitted to, in {document['seconds']:.2f} s:", markup=False
+    )
+    screen.print(errors, markup=False)

@@ -14,6 +14,7 @@ from steplab.cli._roles import (
     IntrinsicOption,
     SourceArgument,
     TargetOption,
+    again,
     load,
     tell,
 )
@@ -44,7 +45,7 @@ def penalty(
     from steplab.models.penalty_scan import scan
 
     chosen = load(source, target, intrinsic, categorical, extrinsic)
-    rows = scan(chosen.X, chosen.y.to_numpy(float), chosen.roles, loss=loss)
+    rows = scan(chosen.X, chosen.y.to_numpy(float), chosen.roles, chosen.groups, loss=loss)
     best = max(rows, key=lambda row: row.r2)
     if plot is not None:
         _write_plot(rows, plot)
@@ -54,7 +55,8 @@ def penalty(
                     "plot": None if plot is None else str(plot)})  # fmt: skip
         return
     console().print(table(["penalty", "λ", "R²", "MAPE %", "Σ|power|"], [_cells(row) for row in rows]))
-    next_step(f"steplab fit {source} --penalty {best.penalty}:{best.strength:g} … (the best of the scan)")
+    rest = again(source, target, intrinsic, categorical, extrinsic)
+    next_step(f"steplab fit {rest} --penalty {best.penalty}:{best.strength:g} --out model.json")
 
 
 def _cells(row: ScanRow) -> list[str]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from steplab.models._kriging import Kriging
 from steplab.models._physics import GROWTH_WIDTH, Factor, Law, growth, overlap
 from steplab.models.base import Parameter
-from steplab.models.formula import Formula, Node, column, level, number, op, power
+from steplab.models.formula import Formula, Node, bumps, column, level, number, op, power
 
 Array = np.ndarray
 MEANINGS = {
     "overhead": ("fixed cost of a step", "c_0"),
     "per_sample": ("compute per sample", "c_1"),
-    "overlap": ("overlap of compute and communication (1 none, 10 full)", "γ"),
-    "growth": ("growth of that communication (-1 ring bandwidth, 0 logarithm, 1 linear)", "p"),
-    "latency": ("communication as soon as there are two workers", "s_0"),
-    "reach": ("communication and waiting that grow with the nodes, or workers", "s_1"),
-    "between": ("communication as soon as there are two nodes", "s_2"),
-    "within": ("communication that grows with the workers in a node", "s_3"),
+    "overlap": ("overlap (1 none, 10 full)", "γ"),
+    "growth": ("growth (-1 ring, 0 log, 1 linear)", "p"),
+    "latency": ("communication of two workers", "s_0"),
+    "reach": ("communication that grows", "s_1"),
+    "between": ("communication of two nodes", "s_2"),
+    "within": ("communication within a node", "s_3"),
 }
 # A coefficient is determined if its standard error stays below this: a factor of two for times.
 DETERMINED = 0.7
@@ -28,13 +29,27 @@ DETERMINED_POWER = 0.5
 
 def law_formula(law: Law, theta: Array) -> Formula:
     """The law with its fitted numbers."""
+    return Formula(_law(law, theta))
+
+
+def corrected_formula(law: Law, theta: Array, places: Sequence[Node], correction: Kriging) -> Formula:
+    """The law times the exponential of its local correction, if there is one."""
+    if not len(correction.points):
+        return law_formula(law, theta)
+    # Bumps have width 1: coordinates and points are divided by the correction's lengths.
+    scaled = [op("div", place, number(length)) for place, length in zip(places, correction.lengths, strict=True)]
+    smooth = bumps(scaled, correction.points / correction.lengths, correction.signal * correction.weights)
+    return Formula(op("mul", _law(law, theta), op("exp", smooth)))
+
+
+def _law(law: Law, theta: Array) -> Node:
     value = dict(zip(law.names, theta, strict=True))
     compute = _compute(law, value)
     if not law.parts.workers:
-        return Formula(compute)
+        return compute
     gamma = overlap(value["overlap"])
     both = op("add", _raised(compute, gamma), _raised(_sync(law, value), gamma))
-    return Formula(_raised(both, 1 / gamma))
+    return _raised(both, 1 / gamma)
 
 
 def _raised(node: Node, exponent: float) -> Node:
@@ -128,12 +143,9 @@ def _factor_meaning(part: str, factor: Factor) -> tuple[str, str]:
     what = "compute" if part == "compute" else "communication"
     sign = "u" if part == "compute" else "v"
     if factor.kind == "level":
-        return (
-            f"{what} with {factor.column} = {factor.level}, relative",
-            f"{sign}[{factor.column}={factor.level}]",
-        )
-    how = "power" if factor.kind == "power" else "rate"
-    return f"{how} of {factor.column} in {what}", f"{sign}[{factor.column}]"
+        own = f"{factor.column}={factor.level}"
+        return f"{own} in {what}", f"{sign}[{own}]"
+    return f"{factor.column} in {what}", f"{sign}[{factor.column}]"
 
 
 def _reader(name: str, named: dict[str, tuple[str, Factor]]) -> Callable[[float], float]:

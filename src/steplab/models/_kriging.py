@@ -12,6 +12,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from steplab.models.formula import bump_sum
+
 Array = np.ndarray
 ROWS_TO_LEARN = 300
 ROWS_TO_KEEP = 800
@@ -34,7 +36,7 @@ class Kriging:
         """The smooth part at each point."""
         if not len(self.points):
             return np.zeros(len(Z))
-        return np.asarray(self.signal * _kernel(Z, self.points, self.lengths) @ self.weights)
+        return self.signal * bump_sum(Z / self.lengths, self.points / self.lengths, self.weights)
 
 
 def nothing(dimensions: int) -> Kriging:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from steplab.models._design import dummies
-
 Array = np.ndarray
 Factors = dict[str, dict[str, float]]
 
@@ -17,7 +15,7 @@ def level_factors(
     frame: pd.DataFrame, y: Array, numeric: Sequence[str], levels: Mapping[str, tuple[str, ...]]
 ) -> Factors:
     """What each level multiplies the target by against the first one: a log-linear fit beside the numbers."""
-    coded, names = dummies(frame, levels)
+    coded, names = _dummies(frame, levels)
     if not names:
         return {}
     columns = [np.ones(len(frame))]
@@ -43,3 +41,10 @@ def multiplier(frame: pd.DataFrame, factors: Factors) -> Array:
     for column, values in factors.items():
         product = product * frame[column].map(values).to_numpy(float)
     return product
+
+
+def _dummies(frame: pd.DataFrame, levels: Mapping[str, Sequence[str]]) -> tuple[Array, list[tuple[str, str]]]:
+    """One 0/1 column for each level but the first of each categorical factor, and which level each is."""
+    names = [(column, name) for column, known in levels.items() for name in known[1:]]
+    blocks = [(frame[column].to_numpy() == name).astype(float) for column, name in names]
+    return (np.column_stack(blocks) if blocks else np.empty((len(frame), 0))), names

@@ -28,6 +28,7 @@ GLOBAL_BATCH = frozenset({
 NODES = frozenset({
     "nodes", "numnodes", "nnodes", "hosts", "numhosts", "nhosts", "machines", "nummachines", "servers",
 })  # fmt: skip
+THREADS = frozenset({"threads", "numthreads", "nthreads"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,15 @@ def plain(name: str) -> str:
     ('batchsize', 'numreplicas')
     """
     return re.sub(r"[^a-z]", "", re.sub(r"\(.*?\)|\[.*?\]", "", name.lower()))
+
+
+def is_scale(name: str) -> bool:
+    """Whether a column tells the scale of a run (workers, batch, nodes, threads) rather than its network.
+
+    >>> is_scale("GPU count"), is_scale("filters")
+    (True, False)
+    """
+    return plain(name) in WORKERS | BATCH | GLOBAL_BATCH | NODES | THREADS
 
 
 def find_parts(

@@ -31,6 +31,8 @@ Array = np.ndarray
 TYPICAL_ERROR = 0.05
 STRONGEST_OVERLAP = 10.0
 MOST_ROWS = 4000
+DIFFERENCE = 1e-6
+LEAST_GROWTH = 1e-3
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
 TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within")
 WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.1, 3.0, 2.0
@@ -159,21 +161,71 @@ def grown(workers: Array, power: float) -> Array:
     return np.asarray(np.expm1(power * logs) / power if abs(power) > 1e-6 else logs)
 
 
-def step_time(law: Law, theta: Array, at: Inputs) -> Array:
-    """The time of a step for each row."""
+@dataclass(frozen=True)
+class _Step:
+    """The parts of a step's time, row by row, and the values of the unknowns behind them."""
+
+    value: dict[str, float]
+    sized: Array  # compute that grows with batch and sizes
+    compute: Array
+    sync: Array
+    sync_scale: Array
+    time: Array
+
+
+def _step(law: Law, theta: Array, at: Inputs) -> _Step:
     value = dict(zip(law.names, np.clip(theta, -40, 40), strict=True))
     sizes, levels = _effects(law, value, at, "compute")
-    compute = np.exp(value["per_sample"] + sizes) * at.batch
-    if "overhead" in value:
-        compute = compute + np.exp(value["overhead"])
-    compute = compute * np.exp(levels)
+    sized = np.exp(value["per_sample"] + sizes + levels) * at.batch
+    compute = sized + np.exp(value["overhead"] + levels) if "overhead" in value else sized
     if not law.parts.workers:
-        return np.asarray(compute)
+        return _Step(value, sized, compute, np.zeros(len(sized)), np.ones(len(sized)), compute)
     sizes, levels = _effects(law, value, at, "sync")
-    sync = _collective(value, at) * np.exp(np.clip(sizes + levels, -40, 40))
+    scale = np.exp(np.clip(sizes + levels, -40, 40))
+    sync = _collective(value, at) * scale
     gamma = overlap(value["overlap"])
     longer = np.maximum(compute, sync)
-    return np.asarray(longer * ((compute / longer) ** gamma + (sync / longer) ** gamma) ** (1 / gamma))
+    time = longer * ((compute / longer) ** gamma + (sync / longer) ** gamma) ** (1 / gamma)
+    return _Step(value, sized, compute, sync, scale, time)
+
+
+def step_time(law: Law, theta: Array, at: Inputs) -> Array:
+    """The time of a step for each row."""
+    return _step(law, theta, at).time
+
+
+def log_gradient(law: Law, theta: Array, at: Inputs) -> Array:
+    """The derivatives of ln t by each unknown, row by row: exact, but for overlap and growth."""
+    step = _step(law, theta, at)
+    columns: dict[str, Array] = {"per_sample": step.sized / step.compute}
+    columns["overhead"] = 1 - columns["per_sample"]
+    columns |= _factor_columns(law, at, "compute", columns["per_sample"])
+    if not law.parts.workers:
+        return np.column_stack([columns[name] for name in law.names])
+    # By the shares of compute and communication in t^γ.
+    share = (step.compute / step.time) ** overlap(step.value["overlap"])
+    columns = {name: share * column for name, column in columns.items()}
+    # What one worker does not send has no share to divide.
+    sync = np.maximum(step.sync, 1e-300)
+    for name, term in _collective_terms(step.value, at).items():
+        columns[name] = (1 - share) * term * step.sync_scale / sync
+    ones = np.ones(len(share))
+    columns |= {name: (1 - share) * column for name, column in _factor_columns(law, at, "sync", ones).items()}
+    for name in ("overlap", "growth"):
+        moved = theta + DIFFERENCE * (np.array(law.names) == name)
+        columns[name] = np.log(step_time(law, moved, at) / step.time) / DIFFERENCE
+    return np.column_stack([columns[name] for name in law.names])
+
+
+def _factor_columns(law: Law, at: Inputs, part: str, share: Array) -> dict[str, Array]:
+    """The derivatives of the logarithm of a part by its factors; sizes act on a share of it, levels on all."""
+    made, seen = {}, {"size": 0, "level": 0}
+    for factor in law.factors:
+        kind, block = ("level", at.levels) if factor.kind == "level" else ("size", at.sizes)
+        values = block[:, seen[kind]]
+        seen[kind] += 1
+        made[f"{part}:{factor.column}:{factor.level}"] = values if kind == "level" else share * values
+    return made
 
 
 def _effects(law: Law, value: dict[str, float], at: Inputs, part: str) -> tuple[Array, Array]:
@@ -186,14 +238,17 @@ def _effects(law: Law, value: dict[str, float], at: Inputs, part: str) -> tuple[
     return np.clip(sizes, -40, 40), np.clip(levels, -40, 40)
 
 
-def _collective(value: dict[str, float], at: Inputs) -> Array:
-    sync = np.exp(value["latency"]) * np.minimum(at.workers - 1, 1)
+def _collective_terms(value: dict[str, float], at: Inputs) -> dict[str, Array]:
+    """The terms of the communication, each under the name of its coefficient."""
     across = at.nodes if "between" in value else at.workers
-    sync = sync + np.exp(value["reach"]) * grown(across, growth(value["growth"]))
+    terms = {"latency": np.minimum(at.workers - 1, 1), "reach": grown(across, growth(value["growth"]))}
     if "between" in value:
-        sync = sync + np.exp(value["between"]) * np.minimum(at.nodes - 1, 1)
-        sync = sync + np.exp(value["within"]) * np.log(at.workers / at.nodes)
-    return np.asarray(sync)
+        terms |= {"between": np.minimum(at.nodes - 1, 1), "within": np.log(at.workers / at.nodes)}
+    return {name: np.exp(value[name]) * term for name, term in terms.items()}
+
+
+def _collective(value: dict[str, float], at: Inputs) -> Array:
+    return np.asarray(sum(_collective_terms(value, at).values()))
 
 
 def fit_law(law: Law, at: Inputs, y: Array, start: Array | None = None) -> Array:
@@ -213,9 +268,18 @@ def fit_law(law: Law, at: Inputs, y: Array, start: Array | None = None) -> Array
         robust = np.sign(ratio) * np.sqrt(2 * (np.sqrt(1 + ratio**2) - 1))
         return np.concatenate([robust, (theta - centre) / width])
 
+    def slopes(theta: Array) -> Array:
+        ratio = (np.log(np.maximum(step_time(law, theta, at), 1e-300)) - logs) / TYPICAL_ERROR
+        root = np.sqrt(1 + ratio**2)
+        # d/dr of sign(r)·sqrt(2(√(1+r²) − 1)), written so that it is 1 at r = 0.
+        bend = np.sqrt((root + 1) / 2) / root
+        return np.vstack([bend[:, None] * log_gradient(law, theta, at) / TYPICAL_ERROR, np.diag(1 / width)])
+
     starts = _starts(law, centre) if start is None else [start - shift]
-    found = [least_squares(residuals, begin, max_nfev=150) for begin in starts]
-    return np.asarray(min(found, key=lambda result: float(result.cost)).x + shift)
+    found = [least_squares(residuals, begin, slopes, max_nfev=150) for begin in starts]
+    theta = min(found, key=lambda result: float(result.cost)).x + shift
+    # A growth of next to nothing is the logarithm, which reads better than a tiny power.
+    return np.where((np.array(law.names) == "growth") & (np.abs(theta) < LEAST_GROWTH), 0.0, theta)
 
 
 def _starts(law: Law, centre: Array) -> list[Array]:
@@ -234,13 +298,8 @@ def misfit(law: Law, theta: Array, at: Inputs, y: Array) -> float:
 def uncertainty(law: Law, theta: Array, at: Inputs, y: Array) -> Array:
     """The standard error of each unknown, from the curvature at the solution and the priors."""
     base = np.log(step_time(law, theta, at))
-    columns = []
-    for i in range(len(theta)):
-        moved = theta.copy()
-        moved[i] += 1e-4
-        columns.append((np.log(step_time(law, moved, at)) - base) / 1e-4)
     scatter = max(1.4826 * float(np.median(np.abs(np.log(y) - base))), 1e-6)
-    J = np.column_stack(columns) / scatter
+    J = log_gradient(law, theta, at) / scatter
     _, width = law.prior(y, at.batch)
     information = J.T @ J + np.diag(width**-2.0)
     return np.asarray(np.sqrt(np.diag(np.linalg.inv(information))))

@@ -22,25 +22,6 @@ class Term:
     columns: tuple[str, ...] = ()
     level: tuple[str, str] | None = None
 
-    @property
-    def name(self) -> str:
-        """How the term is called in tables."""
-        return "=".join(self.level) if self.level else "·".join(self.columns) or "constant"
-
-    def values(self, frame: pd.DataFrame) -> Array:
-        """The regressor of each row."""
-        if self.level:
-            return np.asarray(frame[self.level[0]].to_numpy() == self.level[1], float)
-        made = np.ones(len(frame))
-        for name in self.columns:
-            made = made * frame[name].to_numpy(float)
-        return made
-
-
-def design(terms: Sequence[Term], frame: pd.DataFrame) -> Array:
-    """The matrix of regressors."""
-    return np.column_stack([term.values(frame) for term in terms])
-
 
 def independent(matrix: Array) -> list[int]:
     """The columns that are not combinations of earlier ones, the first (the constant) always among them."""
@@ -59,8 +40,12 @@ def independent(matrix: Array) -> list[int]:
 
 
 class Regression(PerformanceModel):
-    """Least squares on terms that a subclass names; regressors the data cannot tell apart are left out."""
+    """Least squares on terms that a subclass names; regressors the data cannot tell apart are left out.
 
+    With `log_target_` the sum is the logarithm of the target.
+    """
+
+    log_target_: bool = False
     terms_: list[Term]
     coef_: Array
     parameters_: list[Parameter]
@@ -69,12 +54,27 @@ class Regression(PerformanceModel):
         """The regressors that the model would like, the constant first."""
         raise NotImplementedError
 
+    def _regressor(self, term: Term) -> Node:
+        """What a term's coefficient multiplies."""
+        if term.level:
+            name, own = term.level
+            return level(name, {other: float(other == own) for other in self.levels_[name]})
+        nodes = [column(name) for name in term.columns]
+        return op("mul", *nodes) if nodes else number(1)
+
+    def _label(self, term: Term) -> str:
+        """How a term is called in tables."""
+        return "=".join(term.level) if term.level else "·".join(term.columns) or "constant"
+
+    def _design(self, terms: Sequence[Term], frame: pd.DataFrame) -> Array:
+        return np.column_stack([Formula(self._regressor(term)).evaluate(frame) for term in terms])
+
     def _level_terms(self) -> list[Term]:
         return [Term(level=(c, name)) for c, known in self.levels_.items() for name in known[1:]]
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         wanted = self._terms()
-        matrix = design(wanted, frame)
+        matrix = self._design(wanted, frame)
         kept = independent(matrix)
         if len(y) < len(kept) + 1:
             what = f"model {self.name()!r} needs at least {len(kept) + 1} rows and got {len(y)}"
@@ -82,40 +82,53 @@ class Regression(PerformanceModel):
         self.terms_ = [wanted[i] for i in kept]
         # Unit norms: products of large columns would otherwise spoil the conditioning and the test for rank.
         norms = np.sqrt((matrix[:, kept] ** 2).sum(axis=0))
-        self.coef_, half, told = _least_squares(matrix[:, kept] / norms, y, groups)
+        self.coef_, half, told = _least_squares(matrix[:, kept] / norms, self._summed(y), groups)
         self.coef_, half = self.coef_ / norms, half / norms
         self.parameters_ = self._described(wanted, half, told)
 
     def _described(self, wanted: list[Term], half: Array, told: bool) -> list[Parameter]:
-        found = {term.name: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)}
+        found = {term: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)}
         made = []
         for i, term in enumerate(wanted):
-            value, width = found.get(term.name, (0.0, np.nan))
+            value, width = found.get(term, (0.0, np.nan))
             known = told and bool(np.isfinite(width))
             low, high = (value - width, value + width) if known else (None, None)
-            made.append(Parameter(term.name, f"β{i}", value, low, high, known))
+            made.append(Parameter(self._label(term), f"β{i}", value, low, high, known))
         return made
 
+    def _summed(self, y: Array) -> Array:
+        """The target as the sum gives it."""
+        return np.log(y) if self.log_target_ else y
+
+    def _time(self, total: Array) -> Array:
+        """The inverse of `_summed`."""
+        with np.errstate(over="ignore"):
+            return np.exp(total) if self.log_target_ else total
+
     def _predict(self, frame: pd.DataFrame) -> Array:
-        return np.asarray(design(self.terms_, frame) @ self.coef_)
+        return self._time(self._design(self.terms_, frame) @ self.coef_)
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         if groups is not None:
             return super()._held_out(frame, y, groups)
         # Exact for least squares: leaving a row out divides its residual by 1 − leverage.
-        q = np.linalg.qr(design(self.terms_, frame))[0]
-        leverage = np.clip((q**2).sum(axis=1), 0, 0.999)
-        return np.asarray(y - (y - self._predict(frame)) / (1 - leverage))
+        matrix, total = self._design(self.terms_, frame), self._summed(y)
+        leverage = np.clip((np.linalg.qr(matrix)[0] ** 2).sum(axis=1), 0, 0.999)
+        return self._time(total - (total - matrix @ self.coef_) / (1 - leverage))
 
     def formula(self) -> Formula:
         """The fitted sum."""
-        parts = [_node(term, float(b)) for term, b in zip(self.terms_, self.coef_, strict=True) if not term.level]
+        parts = [
+            op("mul", number(float(b)), self._regressor(term)) if term.columns else number(float(b))
+            for term, b in zip(self.terms_, self.coef_, strict=True) if not term.level
+        ]  # fmt: skip
         for c, known in self.levels_.items():
             own = {t.level[1]: float(b) for t, b in zip(self.terms_, self.coef_, strict=True)
                    if t.level and t.level[0] == c}  # fmt: skip
             if own:
                 parts.append(level(c, {name: own.get(name, 0.0) for name in known}))
-        return Formula(op("add", *parts) if len(parts) > 1 else parts[0])
+        total = op("add", *parts) if len(parts) > 1 else parts[0]
+        return Formula(op("exp", total) if self.log_target_ else total)
 
     def parameters(self) -> list[Parameter]:
         """The coefficients with 95 % intervals; those that the data cannot tell apart are marked."""
@@ -124,12 +137,14 @@ class Regression(PerformanceModel):
     def _state(self) -> dict[str, Any]:
         terms = [{"columns": list(t.columns), "level": list(t.level) if t.level else None} for t in self.terms_]
         return {
+            "log_target": self.log_target_,
             "terms": terms,
             "coef": self.coef_.tolist(),
             "parameters": [asdict(p) for p in self.parameters_],
         }
 
     def _restore(self, state: Mapping[str, Any]) -> None:
+        self.log_target_ = bool(state["log_target"])
         self.terms_ = [self._restored(term) for term in state["terms"]]
         self.coef_ = numbers(state["coef"], len(self.terms_))
         self.parameters_ = [Parameter(**parameter) for parameter in state["parameters"]]
@@ -154,9 +169,7 @@ def _least_squares(matrix: Array, y: Array, groups: Array | None) -> tuple[Array
         return np.asarray(result.params), np.full(matrix.shape[1], np.nan), False
     if groups is not None:
         result = result.get_robustcov_results("cluster", groups=groups, use_correction=True, df_correction=True)
-    interval = np.asarray(result.conf_int(0.05))
+    # A robust variance may come out below 0 where clusters are few: such a coefficient is not determined.
+    with np.errstate(invalid="ignore"):
+        interval = np.asarray(result.conf_int(0.05))
     return np.asarray(result.params), (interval[:, 1] - interval[:, 0]) / 2, True
-
-
-def _node(term: Term, value: float) -> Node:
-    return op("mul", number(value), *map(column, term.columns)) if term.columns else number(value)

@@ -15,10 +15,12 @@ from steplab.models._ranges import Split, upper_ranges
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
 from steplab.models.formula import Formula
 
-READABLE = ("hybrid", "generic", "pmnf", "symbolic", "linear")
+READABLE = ("hybrid", "generic", "quadratic", "linear", "pmnf", "symbolic")
+# They search for their terms, which takes minutes and finds chance among many columns (Extra-P: up to four).
+SEARCHING, MOST_SEARCHED = ("pmnf", "symbolic"), 3
 # Choosing needs fewer rows than fitting what was chosen.
-MOST_ROWS = 1_500
-RANDOM_FOLDS = 3
+MOST_ROWS = 400
+RANDOM_FOLDS, MOST_RANGES = 3, 2
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Auto(PerformanceModel):
     """Whichever of `among` predicts held-out rows best; `why` tells, `chosen_` is the fitted model.
 
     The error is relative to the measured value. Half of it comes from random folds, half from upper ranges
-    of each numeric factor that the candidate has not seen.
+    of a numeric factor that the candidate has not seen: of two factors, those of the scale before others.
+    Models that search for their terms are tried with up to three numeric columns, or if `among` names them.
     """
 
     chosen_: PerformanceModel
@@ -62,11 +65,15 @@ class Auto(PerformanceModel):
         if len(y) > MOST_ROWS:
             rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
         few, group = frame.iloc[rows].reset_index(drop=True), None if groups is None else groups[rows]
-        self.trials_ = tuple(self._tried(name, few, y[rows], group) for name in self.among)
+        self.trials_ = tuple(self._tried(name, few, y[rows], group) for name in self._candidates())
         best = min(self.trials_, key=lambda trial: trial.error)
         if not np.isfinite(best.error):
             raise ModelError("no readable model could be fitted", hint=self.trials_[0].reason)
         self.chosen_ = self._candidate(best.model, frame, y, groups)
+
+    def _candidates(self) -> list[str]:
+        everything = tuple(self.among) == READABLE and len(self.roles_.numeric) > MOST_SEARCHED
+        return [name for name in self.among if not (everything and name in SEARCHING)]
 
     def _candidate(
         self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None, *, quick: bool = False
@@ -81,7 +88,8 @@ class Auto(PerformanceModel):
     def _tried(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> Trial:
         try:
             random = self._error(name, frame, y, groups, folds(len(y), groups, RANDOM_FOLDS))
-            ranges = self._error(name, frame, y, groups, upper_ranges(frame, self.roles_.numeric))
+            scale_first = (*self.roles_.extrinsic, *self.roles_.intrinsic)
+            ranges = self._error(name, frame, y, groups, upper_ranges(frame, scale_first)[:MOST_RANGES])
         except (SteplabError, ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
             return Trial(name, None, None, str(error) or type(error).__name__)
         return Trial(name, random, ranges)
@@ -108,11 +116,6 @@ class Auto(PerformanceModel):
 
     def _spread(self, frame: pd.DataFrame) -> Array:
         return self.chosen_._spread(frame)
-
-    @property
-    def formula_leaves_out(self) -> str:
-        """What the chosen model's formula does not tell."""
-        return str(getattr(self.chosen_, "formula_leaves_out", ""))
 
     def formula(self) -> Formula | None:
         """The chosen model's formula."""

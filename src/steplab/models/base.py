@@ -138,8 +138,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             self._learn(frame, target, group)
             predicted = self._held_out(frame, target, group)
         # A model so starved that no fold could be fitted still owes an honest width: the target's own.
-        usable = np.isfinite(predicted).any()
-        self.interval_ = calibrate(predicted if usable else np.full(len(target), float(np.mean(target))), target)
+        if not np.isfinite(predicted).any():
+            predicted = np.full(len(target), float(np.mean(target)))
+        self.interval_ = calibrate(predicted, target, group)
         return self
 
     def predict(self, X: pd.DataFrame) -> Array:
@@ -153,8 +154,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_interval(self, X: pd.DataFrame, level: float = 0.9) -> tuple[Array, Array]:
         """The lower and upper bound between which a new measurement lies with that probability."""
         predicted = self.predict(X)
-        half = self.interval_.half_width(predicted, level) * self._spread(self._features(X))
-        return predicted - half, predicted + half
+        return self.interval_.bounds(predicted, level, self._spread(self._features(X)))
 
     def inside(self, X: pd.DataFrame) -> Inside:
         """Whether each row lies inside the measured range, factor by factor."""

@@ -27,15 +27,17 @@ class Chosen:
     notes: tuple[str, ...]
 
 
-def choose(frame: pd.DataFrame, target: str | None, asked: Roles, group: str | None = None) -> Chosen:
-    """The rows and columns for a model; without any role the columns' types and names decide."""
+def choose(
+    frame: pd.DataFrame, target: str | None, asked: Roles, group: str | None = None, factors: Sequence[str] = ()
+) -> Chosen:
+    """The rows and columns for a model; without any role the known factors, or types and names, decide."""
     notes: list[str] = []
     name = _target(frame, target)
     for column in asked.columns:
         _require(frame, column)
         if column == name:
             raise TableError(f"column {column!r} is the target", hint="take it out of the factors")
-    roles = asked if asked.columns else _inferred(frame, name, notes)
+    roles = asked if asked.columns else _inferred(frame, name, factors, notes)
     _require_numbers(frame, (*roles.numeric, name))
     return _complete(frame, name, roles, group, notes)
 
@@ -65,9 +67,9 @@ def _require_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> None:
             raise TableError(f"column {column!r} holds text such as {example!r}", hint=hint)
 
 
-def _inferred(frame: pd.DataFrame, target: str, notes: list[str]) -> Roles:
+def _inferred(frame: pd.DataFrame, target: str, factors: Sequence[str], notes: list[str]) -> Roles:
     """Roles from names and types; constant columns and names of rows are left out, and it is said so."""
-    rest = frame.drop(columns=target)
+    rest = frame[[c for c in factors if c != target]] if factors else frame.drop(columns=target)
     constant = [c for c in rest.columns if rest[c].nunique(dropna=True) < 2]
     text = [c for c in rest.columns if not pd.api.types.is_numeric_dtype(rest[c])]
     labels = [c for c in text if rest[c].nunique() > min(MOST_LEVELS, max(len(rest) // 3, 2))]
@@ -78,7 +80,8 @@ def _inferred(frame: pd.DataFrame, target: str, notes: list[str]) -> Roles:
     notes.append("roles inferred: " + "; ".join(parts))
     unused = [str(c) for c in rest.columns if c not in roles.columns]
     if unused:
-        notes.append("not used (constant, label or measurement): " + ", ".join(unused))
+        what = "constant" if factors else "constant, label or measurement"
+        notes.append(f"not used ({what}): " + ", ".join(unused))
     return roles
 
 
@@ -94,7 +97,8 @@ def _complete(frame: pd.DataFrame, target: str, roles: Roles, group: str | None,
         raise NotEnoughData("no row has all values", hint=f"column {gaps!r} has the most gaps")
     repeats = int(kept[list(roles.columns)].duplicated().sum())
     if repeats:
-        notes.append(f"{repeats} rows repeat a configuration and count as replicates")
+        rows = "row repeats" if repeats == 1 else "rows repeat"
+        notes.append(f"{repeats} {rows} a configuration: replicates")
     below = int((kept[target] <= 0).sum())
     if below:
         notes.append(f"{below} values of {target!r} are zero or negative; they have no relative error")

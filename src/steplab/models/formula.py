@@ -1,13 +1,15 @@
 """A formula as plain data: printed as text and as LaTeX, computed without running any code.
 
 A node is a dictionary with `op`: `number` (value), `column` (name), `level` (column, values: a number for
-each level), or an operation with `args`. A browser can compute the same tree from the same JSON.
+each level), `bumps` (args, points, weights: Σ_k weight_k · exp(−½·Σ_j (arg_j − point_kj)²), a smooth function
+that fades away from its points), or an operation with `args`. A browser can compute the same tree from the
+same JSON.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -28,6 +30,7 @@ ONE: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative, "log2": np.log2, "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs,
 }  # fmt: skip
 DEEPEST = 60
+BLOCK = 4096
 # How tightly an operation binds, so that brackets are written only where they are needed.
 BINDING = {"add": 1, "sub": 1, "neg": 1, "mul": 2, "div": 2, "pow": 3}
 
@@ -54,6 +57,15 @@ def op(name: str, *args: Node) -> Node:
     '2 + 0.5·x'
     """
     return {"op": name, "args": list(args)}
+
+
+def bumps(args: Sequence[Node], points: Array, weights: Array) -> Node:
+    """A sum of Gaussian bumps of width 1 in the arguments, one at each point.
+
+    >>> Formula(bumps([column("x")], np.array([[0.0], [3.0]]), np.array([1.0, 0.5]))).text
+    'bumps(x; 2 points)'
+    """
+    return {"op": "bumps", "args": list(args), "points": points.tolist(), "weights": weights.tolist()}
 
 
 def power(name: str, exponent: float) -> Node:
@@ -111,9 +123,23 @@ def _value(node: Node, X: pd.DataFrame) -> Array:
             return X[key].to_numpy(float)
         return X[key].astype(str).map(node["values"]).to_numpy(float)
     args = [_value(arg, X) for arg in node["args"]]
+    if name == "bumps":
+        at = np.column_stack([np.broadcast_to(arg, len(X)) for arg in args])
+        return bump_sum(at, np.asarray(node["points"], float), np.asarray(node["weights"], float))
     if name in MANY:
         return reduce(MANY[name], args)
     return TWO[name](*args) if name in TWO else ONE[name](*args)
+
+
+def bump_sum(at: Array, points: Array, weights: Array) -> Array:
+    """Σ_k weight_k · exp(−½·|at − point_k|²) for each row."""
+    made = np.empty(len(at))
+    # In blocks, so that a large table against hundreds of points stays in memory.
+    for start in range(0, len(at), BLOCK):
+        block = at[start : start + BLOCK]
+        squared = sum(np.square(block[:, [j]] - points[:, j]) for j in range(points.shape[1]))
+        made[start : start + BLOCK] = np.exp(-0.5 * squared) @ weights
+    return made
 
 
 def _require(fine: bool, what: str) -> None:
@@ -139,6 +165,10 @@ def _check(node: object, depth: int) -> None:
         _require(isinstance(node.get("column"), str) and isinstance(values, dict), "a level has no values")
         assert isinstance(values, dict)
         _require(all(isinstance(k, str) and _finite(v) for k, v in values.items()), "a level is not a number")
+    elif name == "bumps":
+        _check_bumps(node)
+        for arg in node["args"]:
+            _check(arg, depth + 1)
     else:
         _require(isinstance(args, list), f"there is no operation {name!r}")
         assert isinstance(args, list)
@@ -147,6 +177,15 @@ def _check(node: object, depth: int) -> None:
         _require(len(args) >= 1 if name in MANY else len(args) == sizes[str(name)], f"{name!r} has wrong arguments")
         for arg in args:
             _check(arg, depth + 1)
+
+
+def _check_bumps(node: Mapping[str, Any]) -> None:
+    lists = [node.get(key) for key in ("args", "points", "weights")]
+    _require(all(isinstance(one, list) and one for one in lists), "bumps have no points")
+    args, points, weights = (list(one or ()) for one in lists)
+    _require(len(points) == len(weights), "bumps have a wrong number of weights")
+    _require(all(isinstance(p, list) and len(p) == len(args) for p in points), "a point has a wrong size")
+    _require(all(_finite(v) for row in (weights, *points) for v in row), "a bump is not a number")
 
 
 def _digits(value: float) -> str:
@@ -169,6 +208,11 @@ def _signed(sign: str, name: str, inner: list[str], args: list[tuple[str, int]])
     return sign.join(inner), BINDING[name]
 
 
+def _listed(node: Node) -> list[str]:
+    """The columns that a node reads, each once and in order: hundreds of points are no reading matter."""
+    return sorted(_columns(node))
+
+
 def _text(node: Node) -> tuple[str, int]:
     """The text of a node and how tightly it binds."""
     name = node["op"]
@@ -187,6 +231,8 @@ def _text(node: Node) -> tuple[str, int]:
         return _signed({"sub": " - ", "mul": "·", "div": "/", "pow": "^"}[name], name, inner, args)
     if name == "neg":
         return f"-{_bracketed(args[0], 2, '(', ')')}", binding
+    if name == "bumps":
+        return f"bumps({', '.join(_listed(node))}; {len(node['points'])} points)", 9
     return f"{name}({', '.join(arg[0] for arg in args)})", 9
 
 
@@ -225,6 +271,9 @@ def _latex(node: Node) -> tuple[str, int]:
         return _bracketed(args[0], 4, r"\left(", r"\right)") + f"^{{{plain[1]}}}", binding
     if name == "neg":
         return "-" + _bracketed(args[0], 2, r"\left(", r"\right)"), binding
+    if name == "bumps":
+        listed = ", ".join(_name_latex(column) for column in _listed(node))
+        return rf"\mathrm{{bumps}}_{{{len(node['points'])}}}\left({listed}\right)", 9
     if name in ("sqrt", "abs"):
         return rf"\sqrt{{{plain[0]}}}" if name == "sqrt" else rf"\left|{plain[0]}\right|", 9
     return rf"{LATEX_CALLS[name]}\left({', '.join(plain)}\right)", 9

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError, allowed
 from steplab.models import _physics
-from steplab.models._hybrid_formula import law_formula, law_parameters
+from steplab.models._hybrid_formula import corrected_formula, law_formula, law_parameters
 from steplab.models._kriging import Kriging, learn, nothing, with_lengths
 from steplab.models._parts import Parts, find_parts
 from steplab.models._physics import Factor, Law
 from steplab.models.base import Array, Parameter, PerformanceModel, folds, numbers
-from steplab.models.formula import Formula
+from steplab.models.formula import Formula, Node, column, level, number, op
 
 # Residuals beyond four typical ones are outliers; the correction must not chase them.
 OUTLIER = 4 * 1.4826
@@ -25,13 +25,11 @@ OUTLIER = 4 * 1.4826
 class Hybrid(PerformanceModel):
     """t = (C^γ + S^γ)^(1/γ) · correction: see `_physics` for the law of compute C and communication S.
 
-    The correction is a smooth function of the factors that fades to 1 beyond the measured range; `formula` is
-    the law without it. `workers`, `batch` and `nodes` name the columns that the law needs; left empty they
+    The correction is a smooth function of the factors that fades to 1 beyond the measured range; `law` is the
+    formula without it. `workers`, `batch` and `nodes` name the columns that the law needs; left empty they
     are recognised by their names, "none" switches one off. `scaling` is "weak" if each worker has a batch of
     its own, "strong" if they share it; left empty, the better fit decides.
     """
-
-    formula_leaves_out: ClassVar[str] = "the local correction, which is near 1 and fades out of range"
 
     law_: Law
     theta_: Array
@@ -71,7 +69,7 @@ class Hybrid(PerformanceModel):
             parts = Parts("", parts.batch, "")
         if parts.batch and frame[parts.batch].min() <= 0:
             parts = Parts(parts.workers, "", parts.nodes, parts.shared)
-        others = [column for column in self.roles_.numeric if column not in parts.columns]
+        others = [name for name in self.roles_.numeric if name not in parts.columns]
         further = tuple(_physics.factors(frame, others, self.levels_))
         if not parts.workers or parts.shared or self.scaling:
             return [Law(replace(parts, shared=bool(parts.workers) and self._strong(parts)), further)]
@@ -88,18 +86,23 @@ class Hybrid(PerformanceModel):
         limit = OUTLIER * max(float(np.median(np.abs(left))), 1e-9)
         return np.asarray(np.clip(left, -limit, limit))
 
-    def _places(self, frame: pd.DataFrame) -> Array:
-        """The factors in units of their measured range, logarithmic where they are positive."""
-        columns = []
-        for column, (low, high) in self.range_.items():
-            if high > low:
-                logarithmic = low > 0
-                values = np.maximum(frame[column].to_numpy(float), low * 1e-3 if logarithmic else -np.inf)
-                ends = np.log([low, high]) if logarithmic else np.array([low, high])
-                columns.append(((np.log(values) if logarithmic else values) - ends[0]) / (ends[1] - ends[0]))
-        for column, known in self.levels_.items():
+    def _place_nodes(self) -> list[Node]:
+        """The coordinates of the correction: factors in units of their measured range, logarithmic where positive."""
+        nodes = []
+        for name, (low, high) in self.range_.items():
+            if high > low > 0:
+                size = op("log", op("max", column(name), number(low * 1e-3)))
+                nodes.append(_share(size, np.log(low), np.log(high)))
+            elif high > low:
+                nodes.append(_share(column(name), low, high))
+        for name, known in self.levels_.items():
             if len(known) > 1:
-                columns += [(frame[column].to_numpy() == name).astype(float) for name in known]
+                nodes += [level(name, {other: float(other == one) for other in known}) for one in known]
+        return nodes
+
+    def _places(self, frame: pd.DataFrame) -> Array:
+        """Those coordinates for each row."""
+        columns = [Formula(node).evaluate(frame) for node in self._place_nodes()]
         return np.column_stack(columns) if columns else np.empty((len(frame), 0))
 
     def _predict(self, frame: pd.DataFrame) -> Array:
@@ -123,7 +126,11 @@ class Hybrid(PerformanceModel):
         return with_lengths(place, left, known.lengths, known.signal, known.noise)
 
     def formula(self) -> Formula:
-        """The law, without the local correction."""
+        """The law times the local correction, which is a sum of bumps at measured points."""
+        return corrected_formula(self.law_, self.theta_, self._place_nodes(), self.correction_)
+
+    def law(self) -> Formula:
+        """The law alone: what is left far from the measured points."""
         return law_formula(self.law_, self.theta_)
 
     def parameters(self) -> list[Parameter]:
@@ -154,6 +161,10 @@ class Hybrid(PerformanceModel):
         points = numbers(saved["points"], None, len(lengths)) if saved["points"] else np.empty((0, len(lengths)))
         weights = numbers(saved["weights"], len(points))
         self.correction_ = Kriging(points, weights, lengths, float(saved["signal"]), float(saved["noise"]))
+
+
+def _share(node: Node, low: float, high: float) -> Node:
+    return op("div", op("sub", node, number(low)), number(high - low))
 
 
 MODEL = Hybrid

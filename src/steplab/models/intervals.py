@@ -24,12 +24,23 @@ MOST_SCORES = 501
 
 @dataclass(frozen=True)
 class Conformal:
-    """Sorted scores of held-out rows, and the power of the prediction that scales them."""
+    """Sorted scores of held-out rows, and the power of the prediction that scales them.
+
+    `rows` counts independent rows: replicates of one configuration count once. With `positive` nothing at or
+    below zero was measured, and no interval reaches below it.
+    """
 
     power: float
     floor: float
     rows: int
     scores: tuple[float, ...]
+    positive: bool = False
+
+    def bounds(self, predicted: np.ndarray, level: float, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The interval around each prediction, widened by a factor for each."""
+        half = self.half_width(predicted, level) * spread
+        low = np.minimum(predicted, np.maximum(predicted - half, 0)) if self.positive else predicted - half
+        return low, predicted + half
 
     def half_width(self, predicted: np.ndarray, level: float) -> np.ndarray:
         """Half the width of the interval around each prediction."""
@@ -48,13 +59,17 @@ class Conformal:
 
     def to_document(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return {"power": self.power, "floor": self.floor, "rows": self.rows, "scores": list(self.scores)}
+        return {
+            "power": self.power, "floor": self.floor, "rows": self.rows, "scores": list(self.scores),
+            "positive": self.positive,
+        }  # fmt: skip
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Conformal:
         """The inverse of `to_document`."""
         scores = tuple(float(score) for score in document["scores"])
-        made = cls(float(document["power"]), float(document["floor"]), int(document["rows"]), scores)
+        power, floor = float(document["power"]), float(document["floor"])
+        made = cls(power, floor, int(document["rows"]), scores, bool(document["positive"]))
         numbers = (made.power, made.floor, *scores)
         if not scores or not all(map(math.isfinite, numbers)) or made.rows < 1 or list(scores) != sorted(scores):
             raise ValueError("the interval's scores are damaged")
@@ -89,17 +104,17 @@ def best_power(residuals: np.ndarray, predicted: np.ndarray, floor: float) -> fl
     return min(POWERS, key=lambda power: _dependence(residuals / scale_of(predicted, power, floor), size))
 
 
-def calibrate(predicted: np.ndarray, measured: np.ndarray) -> Conformal:
-    """Scores from predictions of rows that the predicting model had not seen."""
-    seen = np.isfinite(predicted)
+def calibrate(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | None = None) -> Conformal:
+    """Scores from predictions of rows that the predicting model had not seen; rows of a group are not independent."""
+    seen, positive = np.isfinite(predicted), bool(np.min(measured) > 0)
     predicted, measured = predicted[seen], measured[seen]
     residuals, floor = np.abs(measured - predicted), floor_of(measured)
     power = best_power(residuals, predicted, floor)
     scores = residuals / scale_of(predicted, power, floor)
-    rows = len(scores)
-    if rows > MOST_SCORES:
+    rows = len(scores) if groups is None else len(np.unique(groups[seen]))
+    if len(scores) > MOST_SCORES:
         scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))
-    return Conformal(power, floor, rows, tuple(sorted(float(score) for score in scores)))
+    return Conformal(power, floor, rows, tuple(sorted(float(score) for score in scores)), positive)
 
 
 def excess(values: np.ndarray, low: float, high: float) -> np.ndarray:

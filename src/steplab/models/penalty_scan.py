@@ -30,23 +30,25 @@ class ScanRow:
 
 
 def scan(
-    X: pd.DataFrame, y: Array, roles: Roles, *, loss: str = "absolute", strengths: Sequence[float] = SCAN
-) -> list[ScanRow]:
-    """Fits with L1 and L2 penalties of every strength, judged by five random folds."""
+    X: pd.DataFrame, y: Array, roles: Roles, groups: Array | None = None, *,
+    loss: str = "absolute", strengths: Sequence[float] = SCAN,
+) -> list[ScanRow]:  # fmt: skip
+    """Fits with L1 and L2 penalties of every strength, judged by five random folds; groups stay together."""
     frame, target = features(X, roles), np.asarray(y, float)
     order = canonical_order(frame, target)
     frame, target = frame.iloc[order].reset_index(drop=True), target[order]
+    groups = None if groups is None else np.asarray(groups)[order]
     levels = {c: tuple(sorted(frame[c].unique())) for c in roles.categorical}
     prepared = prepare(frame, target, roles, levels, loss, Penalty())
     with one_thread():
         free = search(prepared.problem, seed=0, starts=2).theta
-        return [_row(prepared, Penalty(kind, s, s), free) for kind in ("l1", "l2") for s in strengths]
+        return [_row(prepared, Penalty(kind, s, s), free, groups) for kind in ("l1", "l2") for s in strengths]
 
 
-def _row(prepared: Prepared, penalty: Penalty, near: Array) -> ScanRow:
+def _row(prepared: Prepared, penalty: Penalty, near: Array, groups: Array | None) -> ScanRow:
     problem = replace(prepared.problem, penalty=penalty)
     predicted = np.empty(len(problem.y))
-    for train, test in folds(len(problem.y), None, 5):
+    for train, test in folds(len(problem.y), groups, 5):
         point = search(problem.rows(train), seed=0, starts=0, near=near, finished=1e-6)
         predicted[test] = problem.rows(test).basis(point.theta) @ point.coef
     judged = metrics(problem.y, predicted)

@@ -13,16 +13,14 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError, nearest
+from steplab.models._parts import is_scale
 
-# The scale of a run under the names that tables in this field use; everything else numeric is intrinsic.
-EXTRINSIC_NAMES = frozenset({
-    "workers", "batch_size", "global_batch_size", "local_batch_size", "nodes", "gpus", "ranks", "replicas",
-    "num_replicas", "num_nodes", "num_gpus", "num_workers", "processes", "threads",
-})  # fmt: skip
 # What a study's table holds beside its factors: bookkeeping and measurements, never inferred as factors.
 NOT_FACTORS = frozenset({
-    "trial", "replicate", "status", "reason", "run", "epoch", "t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b",
-    "t_c", "t_u", "t_other", "lif", "throughput", "energy", "energy_source",
+    "trial", "replicate", "configuration", "status", "reason", "run", "epoch", "started", "t_iter", "t_io", "t_h2d",
+    "t_md", "t_f", "t_b", "t_c", "t_u", "t_other", "t_wait", "t_move", "t_iter_low", "t_iter_high", "t_iter_phased",
+    "observer_cost", "spread", "drift", "iterations", "lif", "throughput", "memory_bytes", "cpu_s", "other_cpu_s",
+    "energy", "energy_source", "energy_j", "energy_provenance", "loss", "seconds", "data_source",
 })  # fmt: skip
 
 
@@ -53,7 +51,7 @@ def infer_roles(X: pd.DataFrame) -> Roles:
     """
     factors = [c for c in X.columns if str(c) not in NOT_FACTORS]
     numeric = [c for c in factors if pd.api.types.is_numeric_dtype(X[c]) and X[c].dtype != bool]
-    extrinsic = [c for c in numeric if str(c).lower() in EXTRINSIC_NAMES]
+    extrinsic = [c for c in numeric if is_scale(str(c))]
     return Roles(
         tuple(str(c) for c in numeric if c not in extrinsic),
         tuple(str(c) for c in factors if c not in numeric),

@@ -23,17 +23,21 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 @dataclass(frozen=True)
 class Source:
-    """A table, what was changed in it, and the column whose equal values mark dependent rows."""
+    """A table, what was changed in it, the column whose equal values mark dependent rows, and known factors.
+
+    Only a study knows its factors; of another table names and types tell.
+    """
 
     frame: pd.DataFrame
     notes: tuple[str, ...] = ()
     group: str | None = None
+    factors: tuple[str, ...] = ()
 
 
 def read_source(path: Path) -> Source:
     """The table of a study's folder, a CSV or a Parquet file."""
     if path.is_dir():
-        return _cleaned(_study(path))
+        return _study(path)
     if not path.exists():
         raise TableError("there is no such file or folder", where=str(path))
     if path.suffix.lower() not in SUFFIXES:
@@ -45,15 +49,23 @@ def read_source(path: Path) -> Source:
     return _cleaned(frame)
 
 
-def _study(folder: Path) -> pd.DataFrame:
-    from steplab.store.tables import trials_frame  # only a study needs the record store
+def _study(folder: Path) -> Source:
+    """A study's finished trials; replicates of one configuration are marked as dependent rows."""
+    from steplab.store.tables import load  # only a study needs the record store
 
-    frame = trials_frame(folder)
+    tables = load(folder)
+    frame = tables.trials
     if "status" in frame.columns:
-        frame = frame[frame["status"] == "ok"]
+        frame = frame[frame["status"] == "ok"].reset_index(drop=True)
     if frame.empty:
         raise TableError("the study has no finished trials", where=str(folder), hint="run it with `steplab run`")
-    return frame.reset_index(drop=True)
+    cleaned = _cleaned(frame)
+    factors = tuple(name for name in tables.factors if name in cleaned.frame.columns)
+    made = cleaned.frame
+    if factors and made[list(factors)].duplicated().any():
+        made = made.assign(configuration=made.groupby(list(factors), sort=False, dropna=False).ngroup())
+        return Source(made, cleaned.notes, "configuration", factors)
+    return Source(made, cleaned.notes, None, factors)
 
 
 def _parquet(path: Path) -> pd.DataFrame:
