@@ -154,6 +154,7 @@ class Adapter:
 
     # How the phases are told apart: `eager` (the calls are the phases) or `separate-compilation` (a compiled step is
     # compiled again in parts). It goes into each record.
+    computes = True  # False: a framework on a virtual clock, which needs no weights
     phase_method = "eager"
 
     def __init__(self, group: GroupJob):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple
 
@@ -27,7 +26,7 @@ class GroupJob:
 
     def document(self) -> Dict[str, Any]:
         """As a JSON document."""
-        return dataclasses.asdict(self)
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -64,4 +63,4 @@ class TrialJob:
 
     def document(self) -> Dict[str, Any]:
         """As a JSON document."""
-        return dataclasses.asdict(self)
+        return dict(vars(self))

@@ -42,12 +42,12 @@ def _run_mode(mode: str, run: "_Block", ask: Ask) -> Document:
     block: Columns = {"t_iter": []}
     while True:
         answer = ask({"say": "block", "mode": mode, "t_iter": block["t_iter"]})
-        if not answer["iterations"]:
-            return {"columns": columns, "warmup": warmup}
         block = run(answer["iterations"])
         for name, values in block.items():
             columns.setdefault(name, []).extend(values)
         warmup.extend([answer["warmup"]] * len(block["t_iter"]))
+        if answer["last"] or not answer["iterations"]:
+            return {"columns": columns, "warmup": warmup}
 
 
 class _Block:

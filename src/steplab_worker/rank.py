@@ -104,7 +104,7 @@ def _session(adapter: Any, job: TrialJob) -> Any:
     if job.network.startswith("module:"):
         return adapter.session(job, None, {})
     graph = networks.build(job.network, job.network_options, job.input_shape, job.classes)
-    return adapter.session(job, graph, initial_weights(graph, job.seed))
+    return adapter.session(job, graph, initial_weights(graph, job.seed) if adapter.computes else {})
 
 
 def _failure(error: BaseException) -> Document:

@@ -12,10 +12,11 @@ def directed(director: Director, cost: list[float] | None = None, mode: str = "n
     """Play a trial of one rank: the blocks asked for (warm-up negative) and the measured iterations."""
     asked, done, block = [], 0, [[]]
     while True:
-        iterations, warmup = director.next(mode, block)
-        if not iterations:
+        iterations, warmup, last = director.next(mode, block)
+        if iterations:
+            asked.append(-iterations if warmup else iterations)
+        if last or not iterations:
             return asked, sum(n for n in asked if n > 0)
-        asked.append(-iterations if warmup else iterations)
         times = [(cost[done + i] if cost and done + i < len(cost) else 1.0) for i in range(iterations)]
         done += iterations
         block = [times]

@@ -27,7 +27,10 @@ def job() -> TrialJob:
 
 def three_blocks() -> Any:
     """A laboratory that asks for a warm-up iteration, two that count, and no more."""
-    answers = [{"iterations": 1, "warmup": True}, {"iterations": 2, "warmup": False}, {"iterations": 0}]
+    answers = [
+        {"iterations": 1, "warmup": True, "last": False},
+        {"iterations": 2, "warmup": False, "last": True},
+    ]
     return lambda document: answers.pop(0)
 
 

@@ -65,8 +65,9 @@ class Conversation:
     def trial(self, job: TrialJob, director: Director) -> Outcome:
         """Run one trial."""
         ranks = range(self.group.key.processes)
+        order = {"do": "trial", "job": job.document()}
         for rank in ranks:
-            self.group.send(rank, {"do": "trial", "job": job.document()})
+            self.group.send(rank, order)
         results: dict[int, Document] = {}
         blocks: dict[int, Document] = {}
         try:
@@ -85,9 +86,9 @@ class Conversation:
 
     def _direct(self, director: Director, blocks: dict[int, Document]) -> None:
         times = [blocks[rank]["t_iter"] for rank in sorted(blocks)]
-        iterations, warmup = director.next(blocks[0]["mode"], times)
+        iterations, warmup, last = director.next(blocks[0]["mode"], times)
         for rank in blocks:
-            self.group.send(rank, {"iterations": iterations, "warmup": warmup})
+            self.group.send(rank, {"iterations": iterations, "warmup": warmup, "last": last})
 
     def _next(self, when: str) -> Said:
         """The next document of a rank; anything else is a failure."""

@@ -50,8 +50,11 @@ class Director:
     warm: bool = False
     times: list[float] = field(default_factory=list)
 
-    def next(self, mode: str, block: Sequence[Sequence[float]]) -> tuple[int, bool]:
-        """How many iterations, and whether they are warm-up, after a block of times per rank; 0 ends the mode."""
+    def next(self, mode: str, block: Sequence[Sequence[float]]) -> tuple[int, bool, bool]:
+        """After a block of times per rank: how many iterations next, whether they are warm-up, and the last ones.
+
+        No iterations, or the last ones, end the mode.
+        """
         if mode != self.mode:
             self.mode, self.warm, self.times = mode, False, []
         if len(block[0]):
@@ -59,9 +62,9 @@ class Director:
         if not self.warm:
             wanted = self._warmup_left()
             if wanted:
-                return self._whole(wanted), True
+                return self._whole(wanted), True, False
             self.warm, self.times = True, []
-        return self._whole(self._measured_left()), False
+        return self._whole(self._measured_left()), False, self.measure.precision is None
 
     def _warmup_left(self) -> int:
         if self.mode != "native":

@@ -162,6 +162,8 @@ class _Source(base.Source):
 class Adapter(base.Adapter):
     """The replay framework in one rank."""
 
+    computes = False
+
     def __init__(self, group: Any):
         super().__init__(group)
         self.indexes: Dict[Tuple[str, str], Dict[str, str]] = {}

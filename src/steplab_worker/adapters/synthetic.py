@@ -23,7 +23,7 @@ import signal
 import sys
 import time
 import zlib
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -70,45 +70,38 @@ class Law:
     def __init__(self, job: TrialJob, workers: int, gradient_bytes: int):
         self.job, self.workers, self.options = job, workers, job.options
         self.gradient_bytes = gradient_bytes
-        self._noise: Dict[int, np.ndarray] = {}
+        self._chunks: Dict[Tuple[int, int], List[List[float]]] = {}
 
-    def means(self, rank: int) -> Dict[str, float]:
-        """The phases without noise and without waiting."""
+    def means(self, rank: int) -> List[float]:
+        """The phases, in the order of PHASES, without noise and without waiting."""
         o, n, b = self.options, self.workers, self.job.batch_size
         slow = 1.0 + (o["imbalance"] if rank == n - 1 and n > 1 else 0.0)
         compute = (o["compute_s"] + o["sample_s"] * b) * slow * (1.0 + o["contention"] * (n - 1))
         move = o["latency_s"] * math.log2(n) + 2 * (n - 1) / n * self.gradient_bytes / o["bandwidth_bytes_s"]
-        phases = {"t_io": o["io_s"] * b, "t_h2d": o["h2d_s"] * b, "t_f": compute / 3, "t_b": 2 * compute / 3}
-        return dict(phases, t_move=move if n > 1 else 0.0, t_u=o["update_s"])
+        return [o["io_s"] * b, o["h2d_s"] * b, compute / 3, 2 * compute / 3, move if n > 1 else 0.0, o["update_s"]]
 
-    def phases(self, rank: int, iteration: int, last: bool) -> Dict[str, float]:
-        """The phases of one iteration of one rank, waiting included."""
-        own = self._noisy(rank, iteration)
-        if not last:
-            return dict(own, t_wait=0.0, t_move=0.0, t_u=0.0)
-        ready = [_until_exchange(self._noisy(other, iteration)) for other in range(self.workers)]
-        collective = self._noisy(0, iteration)["t_move"]  # one collective: all ranks see the same
-        return dict(own, t_wait=max(ready) - _until_exchange(own), t_move=collective)
-
-    def _noisy(self, rank: int, iteration: int) -> Dict[str, float]:
-        warm = 1.0 + self.options["warmup_cost"] * math.exp(-iteration / 3)
-        factors = self._factors(rank, iteration)
-        return {name: value * factor * warm for (name, value), factor in zip(self.means(rank).items(), factors)}
-
-    def _factors(self, rank: int, iteration: int) -> np.ndarray:
-        if not self.options["noise"]:
-            return np.ones(len(PHASES))
+    def phases(self, rank: int, iteration: int) -> Dict[str, float]:
+        """The phases of one iteration of one rank, waiting for the slowest rank included."""
         chunk, row = divmod(iteration, CHUNK)
-        key = rank * 1_000_003 + chunk
-        if key not in self._noise:
-            stream = [self.job.seed, zlib.crc32(self.job.trial.encode()), rank, chunk]
-            normal = np.random.default_rng(stream).standard_normal((CHUNK, len(PHASES)))
-            self._noise[key] = np.exp(self.options["noise"] * normal)
-        return self._noise[key][row]
+        if (rank, chunk) not in self._chunks:
+            self._chunks[rank, chunk] = self._chunk(rank, chunk)
+        return dict(zip((*PHASES, "t_wait"), self._chunks[rank, chunk][row]))
 
+    def _chunk(self, rank: int, chunk: int) -> List[List[float]]:
+        """The rows of many iterations at once."""
+        ranks = [self._noisy(one, chunk) for one in range(self.workers)]
+        ready = np.array([times[:, :4].sum(axis=1) for times in ranks])  # reading, moving in, computing
+        own = ranks[rank].copy()
+        own[:, PHASES.index("t_move")] = ranks[0][:, PHASES.index("t_move")]  # one collective: all see the same
+        return np.column_stack([own, ready.max(axis=0) - ready[rank]]).tolist()
 
-def _until_exchange(phases: Dict[str, float]) -> float:
-    return phases["t_io"] + phases["t_h2d"] + phases["t_f"] + phases["t_b"]
+    def _noisy(self, rank: int, chunk: int) -> np.ndarray:
+        """Iterations × phases of one rank."""
+        iterations = np.arange(chunk * CHUNK, (chunk + 1) * CHUNK)
+        warm = 1.0 + self.options["warmup_cost"] * np.exp(-iterations / 3)
+        stream = [self.job.seed, zlib.crc32(self.job.trial.encode()), rank, chunk]
+        normal = np.random.default_rng(stream).standard_normal((CHUNK, len(PHASES)))
+        return np.array(self.means(rank)) * np.exp(self.options["noise"] * normal) * warm[:, None]
 
 
 class Session(base.Session):
@@ -138,7 +131,7 @@ class Session(base.Session):
     def begin(self) -> None:
         """A new iteration: its phases, as if it ended an accumulation."""
         self.iteration += 1
-        self.times = self.law.phases(self.rank, self.iteration, last=True)
+        self.times = self.law.phases(self.rank, self.iteration)
         self.advance(self.times["t_io"])
 
     def step(self, batch: Any, last: bool) -> None:
@@ -219,6 +212,8 @@ def _go_wrong(fault: str) -> None:
 
 class Adapter(base.Adapter):
     """The synthetic framework in one rank."""
+
+    computes = False
 
     def versions(self) -> Dict[str, str]:
         """The law's version."""
