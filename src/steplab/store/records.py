@@ -5,13 +5,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import socket
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from steplab.core.errors import RecordError, StoreError
 from steplab.core.record import MAX_BYTES, Record, parse_record
 from steplab.store.paths import StudyFolder
+
+ABANDONED_S = 3600.0  # a half-written file of that age belongs to nobody any more
 
 
 def prepare(folder: StudyFolder, study_text: str) -> None:
@@ -19,6 +25,7 @@ def prepare(folder: StudyFolder, study_text: str) -> None:
     with _explained(folder.root):
         folder.records.mkdir(parents=True, exist_ok=True)
         folder.claims.mkdir(exist_ok=True)
+        _sweep(folder.records)
         write_file(folder.study, study_text.encode())
 
 
@@ -47,7 +54,8 @@ def write_file(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def _aside(path: Path, content: bytes) -> Iterator[Path]:
     """A temporary file beside the final one, with the content safely on disk; gone afterwards."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    owner = f"{socket.gethostname()}~{os.getpid()}"
+    temporary = path.with_name(f".{path.name}~{owner}~{uuid.uuid4().hex[:8]}.tmp")
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -56,6 +64,16 @@ def _aside(path: Path, content: bytes) -> Iterator[Path]:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sweep(place: Path) -> None:
+    """Remove what killed laboratories left half-written; a living one's, here or on another host, stays."""
+    for path in place.glob(".*.tmp"):
+        _, host, pid, _ = (path.name.split("~") + [""] * 4)[:4]
+        here = host == socket.gethostname() and pid.isdigit()
+        with contextlib.suppress(OSError):
+            if (here and not psutil.pid_exists(int(pid))) or time.time() - path.stat().st_mtime > ABANDONED_S:
+                path.unlink()
 
 
 @contextlib.contextmanager
