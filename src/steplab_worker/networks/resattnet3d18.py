@@ -2,7 +2,7 @@
 
 X. Zhang, L. Han, W. Zhu, L. Sun, D. Zhang, "An explainable 3D residual self-attention deep neural network for joint
 atrophy localization and Alzheimer's disease diagnosis using structural MRI", IEEE J. Biomed. Health Inform. 26(11),
-2022. The attention is that of H. Zhang et al., "Self-attention generative adversarial networks", ICML 2019: query and
+2022. Our attention takes the form of H. Zhang et al., "Self-attention generative adversarial networks", ICML 2019: query and
 key have an eighth of the channels, scores are not scaled, and the result is added to its input with a trainable factor.
 That factor begins at 0.1, not at 0, so that the attention's weights have gradients from the first step on.
 
