@@ -3,8 +3,8 @@
 X. Zhang, L. Han, W. Zhu, L. Sun, D. Zhang, "An explainable 3D residual self-attention deep neural network for joint
 atrophy localization and Alzheimer's disease diagnosis using structural MRI", IEEE J. Biomed. Health Inform. 26(11),
 2022. Our attention has the form of H. Zhang et al., "Self-attention generative adversarial networks", ICML 2019: query
-and key have an eighth of the channels, scores are not scaled, and the result is added to its input with a trainable factor.
-That factor begins at 0.1, not at 0, so that the attention's weights have gradients from the first step on.
+and key have an eighth of the channels, scores are not scaled, and the result is added to its input with a trainable
+factor. That factor begins at 0.1, not at 0, so that the attention's weights have gradients from the first step on.
 
 The scores are a matrix of positions by positions. A full brain volume leaves some 2,000 positions to the last stage but
 15,000 to the one before (0.9 GB of scores per sample and block), so by default the last stage alone has attention.
