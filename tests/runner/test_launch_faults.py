@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from steplab.runner import environments
+from steplab.runner import environments, room
 from steplab.runner.conversation import Conversation
 from steplab.runner.launch import GroupKey, RankGroup
 from steplab.runner.pool import Pool
@@ -167,7 +167,7 @@ def test_the_death_of_a_launcher_takes_its_ranks(rooms):
 
 LABORATORY = """
 import sys, time
-from steplab.runner import environments
+from steplab.runner import environments, room
 from steplab.runner.conversation import Conversation
 from steplab.runner.launch import GroupKey, RankGroup
 key = GroupKey(sys.argv[1], "", 2, 1, 2, "sync")
@@ -189,4 +189,5 @@ def test_nothing_survives_a_killed_laboratory(rooms, framework):
     assert said == "None\n"
     assert len(running) >= 3
     assert not settle(lambda: left_running(rooms))
-    assert not list(rooms.glob("steplab-*/channel"))
+    room.sweep(now=time.time() + 3600)
+    assert not list(rooms.glob("steplab-*"))

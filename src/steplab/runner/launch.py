@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
-import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from steplab.core.catalogue import WORKER
 from steplab.runner import processes
 from steplab.runner.environments import Environment
 from steplab.runner.processes import Process
+from steplab.runner.room import Room
 from steplab_worker.job import GroupJob
 
 Document = dict[str, Any]
@@ -62,8 +61,8 @@ class RankGroup:
 
     def __init__(self, key: GroupKey, environment: Environment, python_path: list[str]) -> None:
         self.key, self.environment, self.python_path = key, environment, python_path
-        self.room = Path(tempfile.mkdtemp(prefix="steplab-"))
-        (self.room / "rendezvous").mkdir()
+        self._folder = Room()
+        self.room = self._folder.path
         self.hello: dict[int, Document] = {}
         self.versions: dict[str, str] = {}
         self.members = processes.members(key.framework, key.processes)
@@ -224,7 +223,7 @@ class RankGroup:
         for connection in [self._listener, *self._buffers]:
             connection.close()
         self._selector.close()
-        shutil.rmtree(self.room, ignore_errors=True)
+        self._folder.remove()
 
     def _kill_launched(self) -> None:
         """Kill ranks that outlived their launcher; an open line shows that the process of that number is still it."""

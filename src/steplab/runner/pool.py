@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from steplab.core.errors import EnvironmentFault
-from steplab.runner import environments
+from steplab.runner import environments, room
 from steplab.runner.conversation import Conversation, Failure
 from steplab.runner.launch import GroupKey, RankGroup
 
@@ -21,6 +21,7 @@ class Pool:
         self._groups: OrderedDict[GroupKey, RankGroup] = OrderedDict()
         self._python_path = python_path
         self._block: object = None
+        room.sweep()
 
     def group(
         self, key: GroupKey, block: object, start_deadline_s: float, look_around: Callable[[], None]
