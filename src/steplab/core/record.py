@@ -2,6 +2,7 @@
 
 Format history
 1  first version
+2  mode `overlap`, t_md, epochs, what GPUs did, throttling, clock offsets; all optional, so that 1 stays readable
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from steplab.core.errors import RecordError
 from steplab.core.trial import Kind, Level, Status, trial_id
 
-FORMAT = 1
+FORMAT = 2
 MAX_BYTES = 1 << 30  # a larger file is not a record
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -46,6 +47,28 @@ class LayerTime(_Part):
     t_b: float
 
 
+class Epoch(_Part):
+    """One epoch of a training trial: its training time (validation apart) and what the network had learned after it."""
+
+    epoch: Annotated[int, Field(ge=1)]
+    seconds: Seconds
+    validation_s: Seconds
+    iterations: int
+    loss: float | None
+    train_accuracy: float | None
+    validation_accuracy: float | None
+    attempt: int = 0  # how often the training had been continued from its checkpoint before
+
+
+class Gpu(_Part):
+    """What NVML saw of a rank's GPU during the trial."""
+
+    name: str
+    use: float | None = None  # share of the time, 0 to 1
+    memory_bytes: float | None = None
+    watts: float | None = None
+
+
 class Rank(_Part):
     """What one rank measured and used."""
 
@@ -57,6 +80,8 @@ class Rank(_Part):
     loss: float | None
     modes: dict[str, Mode]
     layers: list[LayerTime] | None = None
+    gpu: Gpu | None = None
+    clock_offset_s: float | None = None  # this host's clock less rank 0's, as estimated
 
 
 class Attempt(_Part):
@@ -114,6 +139,9 @@ class Record(_Part):
     data: DataInfo
     energy: Energy = Energy()
     other_cpu_s: float | None = None
+    throttled: str | None = None  # what was seen of throttling; "" for looked and seen none, None for cannot be seen
+    epochs: list[Epoch] = []  # of a training trial
+    target_accuracy: float | None = None
     started: str
     seconds: float
     command: str
