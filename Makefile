@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The frameworks that the tests exercise for real; each gets its own environment under STEPLAB_HOME.
 FRAMEWORKS := torch tensorflow jax mxnet chainer velox
-# What they need from Debian: ChainerMN runs under Open MPI.
-DEBIAN := openmpi-bin libopenmpi-dev
+# From Debian: ChainerMN runs under Open MPI; the report's tests and figures need a browser.
+DEBIAN := openmpi-bin libopenmpi-dev chromium
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help setup debian envs demo test check bench clean
@@ -20,7 +20,7 @@ $(BIN)/steplab: pyproject.toml
 
 setup: $(BIN)/steplab   ## .venv with the command steplab in it
 
-debian:        ## the Debian packages that frameworks need, if any is missing
+debian:        ## the Debian packages that are needed, if any is missing
 	@dpkg-query --show --showformat='$${Status}\n' $(DEBIAN) 2>/dev/null | grep -c '^install ok installed' | grep -qx $(words $(DEBIAN)) \
 	|| ($(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq $(DEBIAN) >/dev/null)
 
