@@ -44,7 +44,7 @@ class Session:
     # How communication in flight is seen: by a `hook` where the framework exchanges (`communication` tells), by the
     # `difference` of steps with and without it (`step_alone`), or `none`: one worker, or it cannot be seen.
     overlap_method = "none"
-    splits = False  # whether this process serves several replicas, so that a loaded batch is split over them
+    splits = False  # whether this process serves several replicas: `load` is then `bring` and `split`
 
     def clock(self) -> float:
         """Seconds on the clock that the iterations are timed with."""
@@ -68,8 +68,13 @@ class Session:
         """Bring a batch to the device (t_h2d)."""
         raise NotImplementedError
 
+    def bring(self, batch: Any) -> None:
+        """Where a process serves several replicas: bring the batch of all to the device (t_h2d)."""
+        raise NotImplementedError
+
     def split(self) -> None:
-        """Split the loaded batch over the replicas of this process (part of t_md)."""
+        """Where a process serves several replicas: split the batch over them (part of t_md)."""
+        raise NotImplementedError
 
     def forward(self) -> None:
         """Compute the loss of the loaded batch (t_f)."""

@@ -145,7 +145,8 @@ class _PhasedBlock(_Block):
     def _parts(self, batch: Any) -> List[Tuple[str, Callable[[], Any]]]:
         """What happens to a batch, in order."""
         session = self.session
-        parts: List[Tuple[str, Callable[[], Any]]] = [("t_h2d", lambda: session.load(batch))]
+        load = session.bring if session.splits else session.load
+        parts: List[Tuple[str, Callable[[], Any]]] = [("t_h2d", lambda: load(batch))]
         if session.splits:
             parts.append(("t_md", session.split))
         parts += [("t_f", session.forward), ("t_b", session.backward)]
