@@ -15,7 +15,7 @@ that starts all ranks and tells each its rank); `strategies_apart` (a group of r
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -38,12 +38,20 @@ class Session:
     iteration in parts, for phased measurements; each returns only when its work is done.
     """
 
+    # How layers are told apart: `hooks` around each in the running network, `pieces` (each compiled and run alone), or
+    # `none`, then with the reason after a colon. Both methods go into the trial's record.
+    layer_method = "none"
+    # How communication in flight is seen: by a `hook` where the framework exchanges (`communication` tells), by the
+    # `difference` of steps with and without it (`step_alone`), or `none`: one worker, or it cannot be seen.
+    overlap_method = "none"
+    splits = False  # whether this process serves several replicas: `load` is then `bring` and `split`
+
     def clock(self) -> float:
         """Seconds on the clock that the iterations are timed with."""
         return time.perf_counter()
 
     def enter(self, mode: str) -> None:
-        """The mode that is measured from now on: `native` or `phased`."""
+        """The mode that is measured from now on: `native`, `phased` or `overlap`."""
 
     def source(self) -> "Source":
         """Where the batches come from."""
@@ -58,6 +66,14 @@ class Session:
 
     def load(self, batch: Any) -> None:
         """Bring a batch to the device (t_h2d)."""
+        raise NotImplementedError
+
+    def bring(self, batch: Any) -> None:
+        """Where a process serves several replicas: bring the batch of all to the device (t_h2d)."""
+        raise NotImplementedError
+
+    def split(self) -> None:
+        """Where a process serves several replicas: split the batch over them (part of t_md)."""
         raise NotImplementedError
 
     def forward(self) -> None:
@@ -76,6 +92,14 @@ class Session:
 
     def update(self) -> None:
         """Let the optimiser change the weights (t_u)."""
+        raise NotImplementedError
+
+    def communication(self) -> Tuple[float, float]:
+        """Of the last step in mode `overlap`: seconds with a collective in flight, and those no compute hid."""
+        raise NotImplementedError
+
+    def step_alone(self, batch: Any, last: bool) -> None:
+        """The step without its exchange; from then on the ranks' weights may differ."""
         raise NotImplementedError
 
     def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
@@ -116,6 +140,12 @@ class Session:
 class Source:
     """Batches for one rank."""
 
+    def divide(self) -> None:
+        """Divide the next global batch: this rank's part of it is what `next` reads (t_md).
+
+        May be left out; `next` then does it first.
+        """
+
     def next(self) -> Any:
         """The next batch, really read."""
         raise NotImplementedError
@@ -139,6 +169,10 @@ class FileSource(Source):
             prefetch=job.prefetch,
             augment=AUGMENTATIONS[job.augment],
         )
+
+    def divide(self) -> None:
+        """Choose the samples of the next batch."""
+        self.loader.divide()
 
     def next(self) -> Any:
         """The next batch: samples and labels."""

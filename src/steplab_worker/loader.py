@@ -1,4 +1,4 @@
-"""Batches from a data set: shuffled by seed, shared out by rank, read ahead by background threads.
+"""Batches from a data set: shuffled by seed, divided over the ranks, read ahead by background threads.
 
 Threads and not processes: reading, decoding (Pillow) and copying (NumPy) release the interpreter lock, a batch does
 not have to be sent from one process to another, and nothing can be left behind. benchmarks/loader.py measures it.
@@ -19,11 +19,12 @@ Batch = Tuple[np.ndarray, np.ndarray]
 
 
 class Loader:
-    """Endless full batches of one rank's shard of a data set.
+    """Endless full mini-batches of one rank: its parts of the global batches of all ranks.
 
-    Every rank draws the same permutation for an epoch and takes its own, disjoint part of it. With `background` > 0
-    that many threads read up to `prefetch` batches each ahead; the batches are the same, in the same order, whatever
-    their number. `augment(samples, generator)` changes a batch after it was read.
+    Every rank draws the same permutation for an epoch, cuts it into global batches and takes its own, disjoint part of
+    each; so n ranks see together what one rank with the n-fold batch sees. With `background` > 0 that many threads read
+    up to `prefetch` batches each ahead; the batches are the same, in the same order, whatever their number.
+    `augment(samples, generator)` changes a batch after it was read.
     """
 
     def __init__(
@@ -41,43 +42,50 @@ class Loader:
             raise ValueError("a loader needs batch_size and prefetch >= 1, rank in 0..workers-1, background >= 0")
         self._dataset, self._batch_size, self._augment = dataset, batch_size, augment
         self._rank, self._workers, self._seed = rank, workers, seed
-        self._shard = len(dataset) // workers
-        self.batches_per_epoch = self._shard // batch_size
+        shard = len(dataset) // workers
+        self.batches_per_epoch = shard // batch_size
         if not self.batches_per_epoch:
             raise DataError(
                 "%d samples over %d workers leave %d each, fewer than a batch of %d"
-                % (len(dataset), workers, self._shard, batch_size)
+                % (len(dataset), workers, shard, batch_size)
             )
         self.epoch, self._closed = 0, False
         self._taken = self._planned = 0
         self._order_epoch, self._order = -1, np.empty(0, dtype=np.int64)
         self._depth = background * prefetch
+        self._divided: Deque[Tuple[int, np.ndarray]] = deque()  # number and indices of batches nobody reads yet
         self._waiting: Deque["Future[Batch]"] = deque()
         self._pool = ThreadPoolExecutor(background, "loader") if background else None
+
+    def divide(self) -> None:
+        """Divide as many global batches as the next call of `next` begins to read; none if that is done."""
+        # One more than the depth while a batch is handed over, so that the threads never run dry.
+        while len(self._waiting) + len(self._divided) <= self._depth:
+            self._divided.append((self._planned, self._own_part()))
+            self._planned += 1
 
     def next(self) -> Batch:
         """The next batch: samples and labels; waits for it if it is not there yet."""
         if self._closed:
             raise RuntimeError("the loader is closed")
-        number, self._taken = self._taken, self._taken + 1
-        self.epoch = number // self.batches_per_epoch
+        self.epoch = self._taken // self.batches_per_epoch
+        self._taken += 1
+        self.divide()
         if self._pool is None:
-            return self._read(number, self._plan())
-        # One more than the depth while this batch is handed over, so that the threads never run dry.
-        while len(self._waiting) <= self._depth:
-            number, indices = self._planned, self._plan()
-            self._waiting.append(self._pool.submit(self._read, number, indices))
+            return self._read(*self._divided.popleft())
+        while self._divided:
+            self._waiting.append(self._pool.submit(self._read, *self._divided.popleft()))
         return self._waiting.popleft().result()
 
-    def _plan(self) -> np.ndarray:
+    def _own_part(self) -> np.ndarray:
+        """The indices of this rank's part of the next global batch."""
         epoch, batch = divmod(self._planned, self.batches_per_epoch)
         if epoch != self._order_epoch:
             # The same for all ranks: only then are their parts disjoint.
-            order = np.random.default_rng([self._seed, epoch]).permutation(len(self._dataset))
-            self._order = order[self._rank * self._shard : (self._rank + 1) * self._shard]
+            self._order = np.random.default_rng([self._seed, epoch]).permutation(len(self._dataset))
             self._order_epoch = epoch
-        self._planned += 1
-        return self._order[batch * self._batch_size : (batch + 1) * self._batch_size]
+        whole = self._order[batch * self._batch_size * self._workers :][: self._batch_size * self._workers]
+        return whole.reshape(self._workers, self._batch_size)[self._rank].copy()
 
     def _read(self, number: int, indices: np.ndarray) -> Batch:
         samples, labels = self._dataset.read(indices)

@@ -1,12 +1,14 @@
 """The measuring loop: the only place that reads a clock.
 
 The laboratory says how many iterations to run next and whether they count (warm-up or measured); the loop runs them
-and sends their times. In `native` mode there is one clock read per iteration; in `phased` mode one per phase.
+and sends their times. In `native` mode there is one clock read per iteration; in `phased` mode one per phase. Mode
+`overlap` comes last: native steps whose collectives are watched, where several ranks work together.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+import statistics
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from steplab_worker.adapter import Session, Source
 from steplab_worker.channel import Document
@@ -14,7 +16,7 @@ from steplab_worker.job import TrialJob
 
 Ask = Callable[[Document], Document]
 Columns = Dict[str, List[float]]
-PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_wait", "t_move", "t_u")
+PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
 LAYER_ITERATIONS = 5
 
 
@@ -24,14 +26,22 @@ def measure(job: TrialJob, session: Session, ask: Ask) -> Document:
     try:
         if job.kind == "infer":
             modes = {"native": _run_mode("native", _InferBlock(session, source), ask)}
-        else:
-            modes = {"native": _run_mode("native", _NativeBlock(session, source, job.accumulate), ask)}
-            if job.phases:
-                modes["phased"] = _run_mode("phased", _PhasedBlock(session, source, job.accumulate), ask)
-        layers = _layers(session, source) if job.phases and job.kind != "infer" else None
-        return {"modes": modes, "layers": layers, "loss": session.loss()}
+            return {"modes": modes, "layers": None, "loss": session.loss()}
+        modes = {"native": _run_mode("native", _NativeBlock(session, source, job.accumulate), ask)}
+        if not job.phases:
+            return {"modes": modes, "layers": None, "loss": session.loss()}
+        modes["phased"] = _run_mode("phased", _PhasedBlock(session, source, job.accumulate), ask)
+        layers, loss = _layers(session, source), session.loss()
+        if session.overlap_method != "none":
+            modes["overlap"] = _run_mode("overlap", _overlap(session, source, job.accumulate, modes["phased"]), ask)
+        return {"modes": modes, "layers": layers, "loss": loss, "versions": _methods(session)}
     finally:
         source.close()
+
+
+def _methods(session: Session) -> Dict[str, str]:
+    """How layers and overlap were measured, for the record."""
+    return {"layer_method": session.layer_method, "overlap_method": session.overlap_method}
 
 
 def _run_mode(mode: str, run: "_Block", ask: Ask) -> Document:
@@ -108,28 +118,101 @@ class _PhasedBlock(_Block):
         self.session.synchronize()
         start = self.session.clock()
         for _ in range(iterations):
-            marks = self._iteration(start)
-            for name, before, after in zip(PHASES, marks, marks[1:]):
-                columns[name].append(after - before)
+            seconds = self._iteration(start)
+            for name in PHASES:
+                columns[name].append(seconds[name])
             now = self.session.clock()
             columns["t_iter"].append(now - start)
             start = now
         return columns
 
-    def _iteration(self, start: float) -> List[float]:
-        """One iteration in parts: the clock before it and after each phase."""
+    def _iteration(self, before: float) -> Dict[str, float]:
+        """One iteration in parts, the first from `before` on: seconds of each phase."""
         session, clock = self.session, self.session.clock
-        marks, last = [start], self._last()
+        seconds = dict.fromkeys(PHASES, 0.0)
+        self.source.divide()
+        divided = clock()
         batch = self.source.next()
-        marks.append(clock())
-        parts: List[Callable[[], Any]] = [lambda: session.load(batch), session.forward, session.backward]
-        if last:
-            parts += [session.wait, session.exchange, session.update]
-        for part in parts:
+        now = clock()
+        seconds["t_md"], seconds["t_io"] = divided - before, now - divided
+        for name, part in self._parts(batch):
             part()
             session.synchronize()
-            marks.append(clock())
-        return marks + [marks[-1]] * (len(PHASES) + 1 - len(marks))
+            before, now = now, clock()
+            seconds[name] += now - before
+        return seconds
+
+    def _parts(self, batch: Any) -> List[Tuple[str, Callable[[], Any]]]:
+        """What happens to a batch, in order."""
+        session = self.session
+        load = session.bring if session.splits else session.load
+        parts: List[Tuple[str, Callable[[], Any]]] = [("t_h2d", lambda: load(batch))]
+        if session.splits:
+            parts.append(("t_md", session.split))
+        parts += [("t_f", session.forward), ("t_b", session.backward)]
+        if self._last():
+            parts += [("t_wait", session.wait), ("t_move", session.exchange), ("t_u", session.update)]
+        return parts
+
+
+def _overlap(session: Session, source: Source, accumulate: int, phased: Document) -> "_Block":
+    """The way in which a session can tell how much communication is in flight, and how much is exposed."""
+    if session.overlap_method == "difference":
+        return _DifferenceBlock(session, source, accumulate, phased)
+    return _WatchedBlock(session, source, accumulate)
+
+
+class _WatchedBlock(_NativeBlock):
+    """Native steps; the session saw their collectives begin and end."""
+
+    def __call__(self, iterations: int) -> Columns:
+        columns: Columns = {"t_iter": [], "t_comm": [], "t_exposed": []}
+        for _ in range(iterations):
+            columns["t_iter"] += super().__call__(1)["t_iter"]
+            total, exposed = self.session.communication()
+            columns["t_comm"].append(total)
+            columns["t_exposed"].append(exposed)
+        return columns
+
+
+class _DifferenceBlock(_Block):
+    """Steps with and without their exchange in turn, each begun by all ranks together (`t_alone`: without).
+
+    What is exposed is the difference of the two medians, for single differences are mostly noise; what is in flight
+    is t_wait + t_move of phased mode, iteration by iteration.
+    """
+
+    def __init__(self, session: Session, source: Source, accumulate: int, phased: Document):
+        super().__init__(session, source, accumulate)
+        columns, counts = phased["columns"], [not warm for warm in phased["warmup"]]
+        total = [wait + move for wait, move in zip(columns["t_wait"], columns["t_move"])]
+        self.total = [seconds for seconds, counted in zip(total, counts) if counted]
+
+    def __call__(self, iterations: int) -> Columns:
+        columns: Columns = {"t_iter": [], "t_alone": [], "t_comm": []}
+        for iteration in range(iterations):
+            last = self._last()
+            columns["t_iter"].append(self._timed(self.session.step, last))
+            columns["t_alone"].append(self._timed(self.session.step_alone, last))
+            columns["t_comm"].append(self.total[iteration % len(self.total)])
+        return dict(columns, t_exposed=self._exposed(columns["t_iter"], columns["t_alone"]))
+
+    def _timed(self, step: Callable[[Any, bool], None], last: bool) -> float:
+        """Reading the batch is left out: both kinds of step do it alike."""
+        session, batch = self.session, self.source.next()
+        session.wait()
+        session.synchronize()
+        start = session.clock()
+        step(batch, last)
+        session.synchronize()
+        return session.clock() - start
+
+    def _exposed(self, together: List[float], alone: List[float]) -> List[float]:
+        """The difference of the medians for the iterations that exchange, nothing for the others."""
+        k = self.accumulate
+        exchanging = together[k - 1 :: k], alone[k - 1 :: k]
+        difference = max(0.0, statistics.median(exchanging[0]) - statistics.median(exchanging[1]))
+        return [difference if (one + 1) % k == 0 else 0.0 for one in range(len(together))]
 
 
 def _layers(session: Session, source: Source) -> Optional[List[Dict[str, Any]]]:
@@ -137,7 +220,7 @@ def _layers(session: Session, source: Source) -> Optional[List[Dict[str, Any]]]:
     rows = []
     for iteration in range(LAYER_ITERATIONS):
         times = session.layer_times(source.next())
-        if times is None:
+        if not times:
             return None
         rows += [dict(layer=name, iteration=iteration, **seconds) for name, seconds in times.items()]
     return rows

@@ -48,6 +48,26 @@ def test_ranks_get_disjoint_shards_of_every_epoch():
         assert len(np.unique(seen)) == 48
 
 
+def test_ranks_share_the_batch_of_one_rank_with_the_sum_of_their_batches():
+    whole = Loader(Numbers(50), 12, seed=2)
+    parts = [Loader(Numbers(50), 4, rank=rank, workers=3, seed=2) for rank in range(3)]
+    for _ in range(9):
+        together = np.concatenate([part.next()[0] for part in parts])
+        assert np.array_equal(together, whole.next()[0])
+
+
+@pytest.mark.parametrize("background", [0, 2])
+def test_dividing_before_the_batch_is_asked_for_changes_nothing(background):
+    loader = Loader(Numbers(50), 4, rank=1, workers=2, seed=5, background=background)
+    taken = []
+    for _ in range(20):
+        loader.divide()
+        loader.divide()
+        taken.append(loader.next()[0][:, 0])
+    loader.close()
+    assert np.array_equal(np.stack(taken), take(20, rank=1, workers=2, seed=5))
+
+
 def test_each_epoch_is_shuffled_anew_and_the_seed_decides():
     first, again, other = take(24, seed=1), take(24, seed=1), take(24, seed=2)
     assert np.array_equal(first, again)

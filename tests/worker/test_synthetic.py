@@ -19,10 +19,21 @@ def measured(tmp_path: Path, steplab: Callable[..., Any], path: Path) -> Any:
 
 
 def test_phases_follow_the_law(tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
-    path = study_file(workers=[2], batch_size=[10], compute_s=0.3, sample_s=0.03, io_s=0.01, h2d_s=0.02, update_s=0.05)
+    path = study_file(
+        workers=[2], batch_size=[10], compute_s=0.3, sample_s=0.03, io_s=0.01, h2d_s=0.02, divide_s=0.005, update_s=0.05
+    )
     row = measured(tmp_path, steplab, path).iloc[0]
     move = 1e-4 + PARAMETERS_BYTES / 1e9
-    expected = {"t_io": 0.1, "t_h2d": 0.2, "t_f": 0.2, "t_b": 0.4, "t_wait": 0.0, "t_move": move, "t_u": 0.05}
+    expected = {
+        "t_io": 0.1,
+        "t_h2d": 0.2,
+        "t_md": 0.1,
+        "t_f": 0.2,
+        "t_b": 0.4,
+        "t_wait": 0.0,
+        "t_move": move,
+        "t_u": 0.05,
+    }
     for name, value in expected.items():
         assert row[name] == pytest.approx(value, abs=1e-9), name
     assert row["t_iter"] == pytest.approx(sum(expected.values()))
@@ -46,6 +57,44 @@ def test_overlap_hides_communication_in_the_native_mode_only(
     row = measured(tmp_path, steplab, path).iloc[0]
     assert row["t_iter"] == pytest.approx(3.0)
     assert row["t_iter_phased"] == pytest.approx(4.0 + PARAMETERS_BYTES / 1e9)
+
+
+def test_what_is_in_flight_exposed_and_hidden_follows_the_law(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    # Backward takes 2 s (3 s on the slow rank); a quarter of it hides communication.
+    path = study_file(workers=[2], compute_s=3.0, sample_s=0.0, overlap=0.25, latency_s=1.0, imbalance=0.5)
+    row = measured(tmp_path, steplab, path).iloc[0]
+    move, wait, hidden = 1.0 + PARAMETERS_BYTES / 1e9, (1.5 + 0.0) / 2, (0.5 + 0.75) / 2
+    assert row["t_comm"] == pytest.approx(wait + move)
+    assert row["t_exposed"] == pytest.approx(wait + move - hidden)
+    assert row["t_hidden"] == pytest.approx(hidden)
+
+
+def test_an_accumulation_has_communication_in_its_last_iteration_only(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(workers=[2], strategy=["accumulate:4"], latency_s=1.0)
+    row = measured(tmp_path, steplab, path).iloc[0]
+    assert row["t_comm"] == row["t_exposed"] == pytest.approx((1.0 + PARAMETERS_BYTES / 1e9) / 4)
+
+
+def test_one_worker_has_nothing_in_flight_and_nothing_to_divide(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    row = measured(tmp_path, steplab, study_file(workers=[1], divide_s=1.0)).iloc[0]
+    assert row[["t_comm", "t_exposed", "t_hidden"]].isna().all()
+    assert row["t_md"] == 0.0
+
+
+def test_layers_sum_to_their_phase(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    row = measured(tmp_path, steplab, study_file(workers=[2], compute_s=0.3)).iloc[0]
+    layers = tables.load(tmp_path / "out").layers.to_pandas().query("trial == @row.trial")
+    sums = layers.groupby(["rank", "iteration"])[["t_f", "t_b"]].sum()
+    for name in ("t_f", "t_b"):
+        assert sums[name].tolist() == pytest.approx([row[name]] * len(sums))
 
 
 def test_speed_up_and_efficiency_come_back_exactly(

@@ -180,7 +180,7 @@ class _Attempt:
             measure=study.measure.model_dump(),
             ranks=ranks,
             threads=self.resolved.threads,
-            versions=self.versions,
+            versions=self.versions | next((said.get("versions", {}) for said in outcome.results.values()), {}),
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),

@@ -14,6 +14,7 @@ from steplab.core.study import Measure
 WARMUP_BLOCK = 5
 WARMUP_CAP = 40
 PHASED_WARMUP = 2
+OVERLAP_ITERATIONS = 20  # of mode `overlap` at most: it explains the step, it does not measure its time
 TOLERANCE = 0.05
 
 
@@ -64,7 +65,8 @@ class Director:
             if wanted:
                 return self._whole(wanted), True, False
             self.warm, self.times = True, []
-        return self._whole(self._measured_left()), False, self.measure.precision is None
+        last = self.measure.precision is None or self.mode == "overlap"
+        return self._whole(self._measured_left()), False, last
 
     def _warmup_left(self) -> int:
         if self.mode != "native":
@@ -76,6 +78,8 @@ class Director:
 
     def _measured_left(self) -> int:
         have, wanted = len(self.times), self.measure.iterations
+        if self.mode == "overlap":
+            return min(wanted, OVERLAP_ITERATIONS)
         if have < wanted:
             return wanted - have
         precision = self.measure.precision

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from steplab.core.order_statistics import median_interval
 from steplab.core.record import Mode, Record
+from steplab.store.communication import OVERLAP, UNKNOWN, communication
 
 Array = NDArray[np.float64]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
 TIMES = ("t_iter", *PHASES, "t_other")
-RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
+RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", *OVERLAP)
 ALWAYS = (
     "framework",
     "network",
@@ -31,9 +32,11 @@ def trial_row(record: Record) -> dict[str, Any]:
     """The record's row of the table `trials`."""
     row: dict[str, Any] = {name: record.resolved.get(name) for name in ALWAYS} | dict(record.config)
     row |= {"trial": record.trial, "replicate": record.replicate, "status": record.status, "kind": record.kind}
-    row |= dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan)
+    row |= dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan) | UNKNOWN
     if record.status == "ok":
         row |= _times(record)
+    if record.status == "ok" and "overlap" in record.ranks[0].modes:
+        row |= communication(_measured(record, "overlap", "t_comm"), _measured(record, "overlap", "t_exposed"))
     return row | _around(record)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import math
 import random
+import time
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import chainer
@@ -48,6 +49,8 @@ DECLARATION = {
 class Session(base.Session):
     """One trial in Chainer."""
 
+    layer_method = "hooks"
+
     def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], group: GroupJob, communicator: Any):
         self.job, self.group = job, group
         # Chainer draws from NumPy's global generator.
@@ -59,6 +62,8 @@ class Session(base.Session):
         self.keys = [(layer.name, name) for layer in graph.layers for name in layer.weights]
         self.criterion = _criterion(graph.loss)
         self.communicator = communicator if job.kind != "infer" else None
+        self.overlap_method = "hook" if self.communicator is not None else "none"
+        self.averaging = 0.0  # seconds of the last average, in mode `overlap`
         self.optimizer = _optimizer(job).setup(self.chain)
         self.chain.cleargrads()
         self.whole = self.optimizer if self.communicator is None else self._multi_node()
@@ -145,6 +150,23 @@ class Session(base.Session):
         # Hides the communicator's own method until the trial is closed.
         self.communicator.multi_node_mean_grad = hook
         return lambda: counted[0]
+
+    def enter(self, mode: str) -> None:
+        """For mode `overlap`, stand around the communicator's average, as long as the trial lasts."""
+        if mode == "overlap":
+            average = self.communicator.multi_node_mean_grad
+
+            def timed(*said: Any, **more: Any) -> None:
+                start = time.perf_counter()
+                average(*said, **more)
+                self.averaging = time.perf_counter() - start
+
+            self.communicator.multi_node_mean_grad = timed
+
+    def communication(self) -> Tuple[float, float]:
+        """The average comes after backward: all of it is exposed."""
+        seconds, self.averaging = self.averaging, 0.0
+        return seconds, seconds
 
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""

@@ -64,10 +64,11 @@ class Session(base.Session):
         self.done = 0
         self.counted: Optional[int] = None
         self.shared = False
+        self.overlap_method = "difference" if mesh is not None and job.kind != "infer" else "none"
 
     def enter(self, mode: str) -> None:
-        """Global arrays for native mode over several ranks, local ones otherwise."""
-        wanted = mode == "native" and self.mesh is not None and self.job.kind != "infer"
+        """Global arrays for native steps over several ranks, local ones otherwise."""
+        wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.kind != "infer"
         if wanted != self.shared:
             same, mine = (_globally, _by_rank) if wanted else (_locally, _of_rank)
             self.trained, self.moments = same(self.mesh, (self.trained, self.moments))
@@ -84,9 +85,15 @@ class Session(base.Session):
 
     def step(self, batch: Any, last: bool) -> None:
         """One iteration in one program."""
+        self._step(batch, self.programs.native(self.shared, last))
+
+    def step_alone(self, batch: Any, last: bool) -> None:
+        """The same program without the mean over the ranks; their weights part."""
+        self._step(batch, self.programs.native(self.shared, last, exchange=False))
+
+    def _step(self, batch: Any, program: Any) -> None:
         self.load(batch)
         loaded = _by_rank(self.mesh, self.batch, stack=False) if self.shared else self.batch
-        program = self.programs.native(self.shared, last)
         arguments = (self.trained, self.moments, self.own, loaded, self._number())
         if self.counted is not None:
             self.counted += int("all-reduce" in program.lower(*arguments).compile().as_text())
@@ -227,7 +234,7 @@ class _Programs:
 
     def __init__(self, step: _Step, mesh: Any):
         self.step, self.mesh = step, mesh
-        self.made: Dict[Tuple[bool, bool], Any] = {}
+        self.made: Dict[Tuple[bool, bool, bool], Any] = {}
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(lambda pull_back: pull_back(jnp.ones(()))[0])
         self.update = jax.jit(step.update, donate_argnums=(0, 1))
@@ -245,23 +252,24 @@ class _Programs:
 
         return jax.vjp(loss, trained, has_aux=True)
 
-    def native(self, shared: bool, last: bool) -> Any:
-        """The program of a whole iteration, over all ranks or for this one alone."""
-        if (shared, last) not in self.made:
-            self.made[shared, last] = self._shared(last) if shared else self._alone(last)
-        return self.made[shared, last]
+    def native(self, shared: bool, last: bool, exchange: bool = True) -> Any:
+        """The program of a whole iteration, over all ranks or for this one alone, with or without the exchange."""
+        if (shared, last, exchange) not in self.made:
+            average = _mean if exchange else _unchanged
+            self.made[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
+        return self.made[shared, last, exchange]
 
     def _alone(self, last: bool) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
-            return self.step.train(lambda gradients: gradients, last, 0, (trained, moments, own), batch, number)
+            return self.step.train(_unchanged, last, 0, (trained, moments, own), batch, number)
 
         return jax.jit(run, donate_argnums=(0, 1, 2))
 
-    def _shared(self, last: bool) -> Any:
+    def _shared(self, last: bool, average: Any) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
             own = jax.tree.map(lambda one: one[0], own)
             rank = jax.lax.axis_index(AXIS)
-            made = self.step.train(_mean, last, rank, (trained, moments, own), batch, number)
+            made = self.step.train(average, last, rank, (trained, moments, own), batch, number)
             value, trained, moments, own = made
             return value[None], trained, moments, jax.tree.map(lambda one: one[None], own)
 
@@ -277,6 +285,10 @@ class _Programs:
 def _on_device(array: np.ndarray) -> Any:
     """A copy on the device that may be donated; nothing is compiled for it."""
     return jax.device_put(array, jax.local_devices()[0], may_alias=False)
+
+
+def _unchanged(gradients: Any) -> Any:
+    return gradients
 
 
 def _mean(gradients: Any) -> Any:

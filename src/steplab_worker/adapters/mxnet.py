@@ -41,6 +41,8 @@ DECLARATION = {
 class Session(base.Session):
     """One trial in MXNet."""
 
+    layer_method = "pieces"
+
     def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], group: GroupJob, store: Any):
         self.job, self.group = job, group
         mx.random.seed(job.seed)
@@ -51,6 +53,7 @@ class Session(base.Session):
         for parameter in self.weights.values():
             parameter.grad_req = "add" if job.accumulate > 1 else "write"
         self.store: Optional[Store] = store if job.kind != "infer" else None
+        self.overlap_method = "difference" if self.store is not None else "none"
         self.updater = mx.optimizer.get_updater(optimizer(job, 1.0 / group.workers))
         if self.store is not None:
             self.store.begin(job, [parameter.data() for parameter in self.weights.values()])
@@ -73,6 +76,14 @@ class Session(base.Session):
         self.backward()
         if last:
             self.exchange()
+            self.update()
+
+    def step_alone(self, batch: Any, last: bool) -> None:
+        """The step with an update by this rank's own gradients; an asynchronous rank leaves it to the server."""
+        self.load(batch)
+        self.forward()
+        self.backward()
+        if last:
             self.update()
 
     def load(self, batch: Any) -> None:

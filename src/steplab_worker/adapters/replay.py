@@ -83,6 +83,8 @@ class Session(base.Session):
             raise NoRecording("the recorded trial ended as %s: %s" % (record["status"], record["reason"]))
         self.recorded = ranks[rank]
         self.tapes = {mode: Tape(recorded) for mode, recorded in self.recorded["modes"].items()}
+        self.layer_method = record["versions"].get("layer_method", "hooks")
+        self.overlap_method = "hook" if "overlap" in self.tapes else "none"
         self.now = 0.0
         self.tape: Optional[Tape] = None
 
@@ -101,9 +103,9 @@ class Session(base.Session):
         return _Source(self)
 
     def begin(self) -> None:
-        """The next recorded iteration."""
+        """The next recorded iteration, and its recorded t_md."""
         self.tape.advance()
-        self.play("t_io")
+        self.play("t_md")
 
     def play(self, column: str) -> None:
         """Let a recorded time pass; a column that was not recorded takes none."""
@@ -112,6 +114,10 @@ class Session(base.Session):
     def step(self, batch: Any, last: bool) -> None:
         """The recorded native iteration."""
         self.play("t_iter")
+
+    def communication(self) -> Tuple[float, float]:
+        """The recorded communication."""
+        return self.tape["t_comm"], self.tape["t_exposed"]
 
     def infer(self) -> None:
         """The recorded inference; t_iter where loading was not recorded apart."""
@@ -153,10 +159,17 @@ class Session(base.Session):
 
 class _Source(base.Source):
     def __init__(self, session: Session):
-        self.session = session
+        self.session, self.divided = session, False
+
+    def divide(self) -> None:
+        if not self.divided:
+            self.session.begin()
+            self.divided = True
 
     def next(self) -> None:
-        self.session.begin()
+        self.divide()
+        self.divided = False
+        self.session.play("t_io")
 
 
 class Adapter(base.Adapter):

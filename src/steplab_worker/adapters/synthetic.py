@@ -4,15 +4,17 @@ For rehearsing a study before any framework is installed, and for testing every 
 known. Nothing is computed; a thousand trials take seconds. With n = workers, b = batch size, G = 4 bytes per
 parameter, rank r:
 
+    t_md      = divide_s·b·n, nothing for a single rank
     compute   = (compute_s + sample_s·b)·(1 + imbalance·[r is the last rank])·(1 + contention·(n − 1))
     t_f, t_b  = compute/3, 2·compute/3
-    t_wait    = slowest rank's io + h2d + compute − this rank's   (the ranks meet there)
+    t_wait    = slowest rank's io + h2d + md + compute − this rank's   (the ranks meet there)
     t_move    = latency_s·log2(n) + 2·(n − 1)/n·G/bandwidth_bytes_s
-    t_iter    = t_io + t_h2d + t_f + t_b + t_wait + t_move + t_u   (phased)
-    t_iter    = the same with t_move reduced by min(t_move, overlap·t_b)   (native)
+    t_iter    = t_io + t_h2d + t_md + t_f + t_b + t_wait + t_move + t_u   (phased)
+    t_iter    = the same with t_move reduced by hidden = min(t_move, overlap·t_b)   (native)
+    t_comm    = t_wait + t_move,  t_exposed = t_comm − hidden
 
-Each time is multiplied by exp(noise·z), z standard normal from the seed; the first iterations cost
-1 + warmup_cost·exp(−i/3) times as much.
+Each layer takes an equal part of t_f and of t_b. Each time is multiplied by exp(noise·z), z standard normal from the
+seed; the first iterations cost 1 + warmup_cost·exp(−i/3) times as much.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ DECLARATION = {
         "imbalance": {"default": 0.0, "help": "share by which the last rank computes longer", "low": 0.0},
         "io_s": {"default": 0.0, "help": "seconds to read a sample", "low": 0.0},
         "h2d_s": {"default": 0.0, "help": "seconds to move a sample to the device", "low": 0.0},
+        "divide_s": {"default": 0.0, "help": "seconds to divide a sample of the global batch", "low": 0.0},
         "update_s": {"default": 1e-4, "help": "seconds of an update", "low": 0.0},
         "latency_s": {"default": 1e-4, "help": "latency of a collective", "low": 0.0},
         "bandwidth_bytes_s": {"default": 1e9, "help": "bandwidth between ranks", "low": 1.0},
@@ -60,7 +63,8 @@ DECLARATION = {
         "fault_rank": {"default": 0, "help": "the rank in which it goes wrong", "low": 0},
     },
 }
-PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_move", "t_u")
+PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_move", "t_u", "t_md")
+BEFORE_MEETING = [PHASES.index(name) for name in ("t_io", "t_h2d", "t_md", "t_f", "t_b")]
 CHUNK = 256  # iterations whose noise is drawn at once
 
 
@@ -78,7 +82,9 @@ class Law:
         slow = 1.0 + (o["imbalance"] if rank == n - 1 and n > 1 else 0.0)
         compute = (o["compute_s"] + o["sample_s"] * b) * slow * (1.0 + o["contention"] * (n - 1))
         move = o["latency_s"] * math.log2(n) + 2 * (n - 1) / n * self.gradient_bytes / o["bandwidth_bytes_s"]
-        return [o["io_s"] * b, o["h2d_s"] * b, compute / 3, 2 * compute / 3, move if n > 1 else 0.0, o["update_s"]]
+        divide = o["divide_s"] * b * n
+        many = [move, o["update_s"], divide] if n > 1 else [0.0, o["update_s"], 0.0]
+        return [o["io_s"] * b, o["h2d_s"] * b, compute / 3, 2 * compute / 3, *many]
 
     def phases(self, rank: int, iteration: int) -> Dict[str, float]:
         """The phases of one iteration of one rank, waiting for the slowest rank included."""
@@ -90,7 +96,7 @@ class Law:
     def _chunk(self, rank: int, chunk: int) -> List[List[float]]:
         """The rows of many iterations at once."""
         ranks = [self._noisy(one, chunk) for one in range(self.workers)]
-        ready = np.array([times[:, :4].sum(axis=1) for times in ranks])  # reading, moving in, computing
+        ready = np.array([times[:, BEFORE_MEETING].sum(axis=1) for times in ranks])
         own = ranks[rank].copy()
         own[:, PHASES.index("t_move")] = ranks[0][:, PHASES.index("t_move")]  # one collective: all see the same
         return np.column_stack([own, ready.max(axis=0) - ready[rank]]).tolist()
@@ -100,26 +106,32 @@ class Law:
         iterations = np.arange(chunk * CHUNK, (chunk + 1) * CHUNK)
         warm = 1.0 + self.options["warmup_cost"] * np.exp(-iterations / 3)
         stream = [self.job.seed, zlib.crc32(self.job.trial.encode()), rank, chunk]
-        normal = np.random.default_rng(stream).standard_normal((CHUNK, len(PHASES)))
+        rng = np.random.default_rng(stream)
+        # The younger phase is drawn after the others, whose noise stays what it was.
+        normal = np.hstack([rng.standard_normal((CHUNK, len(PHASES) - 1)), rng.standard_normal((CHUNK, 1))])
         return np.array(self.means(rank)) * np.exp(self.options["noise"] * normal) * warm[:, None]
 
 
 class Session(base.Session):
     """A trial on the virtual clock."""
 
+    layer_method = "hooks"
+
     def __init__(self, job: TrialJob, graph: Graph, rank: int, workers: int):
         self.job, self.graph, self.rank = job, graph, rank
+        self.overlap_method = "hook" if workers > 1 else "none"
         self.law = Law(job, workers, 4 * graph.parameters)
         self.now = 0.0
         self.iteration = -1
         self.times: Dict[str, float] = {}
+        self.exchanged = False
 
     def clock(self) -> float:
         """Virtual seconds."""
         return self.now
 
     def source(self) -> base.Source:
-        """A source whose reading only advances the clock."""
+        """A source whose dividing and reading only advance the clock."""
         return _Source(self)
 
     def advance(self, seconds: float) -> None:
@@ -129,19 +141,29 @@ class Session(base.Session):
             time.sleep(seconds * self.job.options["pace"])
 
     def begin(self) -> None:
-        """A new iteration: its phases, as if it ended an accumulation."""
+        """A new iteration: its phases, as if it ended an accumulation; its batch is divided."""
         self.iteration += 1
         self.times = self.law.phases(self.rank, self.iteration)
-        self.advance(self.times["t_io"])
+        self.exchanged = False
+        self.advance(self.times["t_md"])
 
     def step(self, batch: Any, last: bool) -> None:
         """The whole iteration, communication hidden as far as the overlap allows."""
         t = self.times
         seconds = t["t_h2d"] + t["t_f"] + t["t_b"]
         if last:
-            hidden = min(t["t_move"], self.job.options["overlap"] * t["t_b"])
-            seconds += t["t_wait"] + t["t_move"] - hidden + t["t_u"]
+            seconds += t["t_wait"] + t["t_move"] - self._hidden() + t["t_u"]
+        self.exchanged = last
         self.advance(seconds)
+
+    def _hidden(self) -> float:
+        """The part of the collective that backward hides."""
+        return min(self.times["t_move"], self.job.options["overlap"] * self.times["t_b"])
+
+    def communication(self) -> Tuple[float, float]:
+        """Waiting and moving; the same less what is hidden."""
+        total = self.times["t_wait"] + self.times["t_move"]
+        return (total, total - self._hidden()) if self.exchanged else (0.0, 0.0)
 
     def load(self, batch: Any) -> None:
         """Advance by t_h2d."""
@@ -184,10 +206,17 @@ class Session(base.Session):
 
 class _Source(base.Source):
     def __init__(self, session: Session):
-        self.session = session
+        self.session, self.divided = session, False
+
+    def divide(self) -> None:
+        if not self.divided:
+            self.session.begin()
+            self.divided = True
 
     def next(self) -> None:
-        self.session.begin()
+        self.divide()
+        self.divided = False
+        self.session.advance(self.session.times["t_io"])
 
 
 def _go_wrong(fault: str) -> None:

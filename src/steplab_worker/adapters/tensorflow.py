@@ -81,6 +81,8 @@ class Session(base.Session):
             self.optimizer.build(self.variables)
             self.sums = [_sum_of(one) for one in self.variables] if job.accumulate > 1 else []
         self.programs = _Programs(self)
+        self.splits = place.replicas > 1
+        self.overlap_method = "difference" if place.workers > 1 and job.kind != "infer" else "none"
         self.fit: Optional[FitLoop] = None
         self.batch: Any = None
         self.tape: Any = None
@@ -120,10 +122,25 @@ class Session(base.Session):
         if self.counted is not None:
             self.counted += _exchanges(program.get_concrete_function(*self.batch))
 
+    def step_alone(self, batch: Any, last: bool) -> None:
+        """The custom loop's compiled function without its all-reduce; the replicas' weights part."""
+        self.load(batch)
+        self.value = (self.programs.alone if last else self.programs.part)(*self.batch)
+
     def load(self, batch: Any) -> None:
         """Host to device, channels last; a part for each replica."""
+        self.bring(batch)
+        self.split()
+
+    def bring(self, batch: Any) -> None:
+        """Host to device, channels last."""
         samples, labels = (tf.convert_to_tensor(part) for part in batch)
-        self.batch = self.place.spread(to_last(samples)), self.place.spread(labels)
+        self.batch = to_last(samples), labels
+
+    def split(self) -> None:
+        """A part of the batch for each replica of this process."""
+        samples, labels = self.batch
+        self.batch = self.place.spread(samples), self.place.spread(labels)
 
     def forward(self) -> None:
         """The compiled forward function, under a tape."""
@@ -205,7 +222,8 @@ class _Programs:
         def compiled(function: Callable[..., Any]) -> Any:
             return tf.function(lambda *arguments: strategy.run(function, arguments))
 
-        self.whole, self.part = compiled(self._whole), compiled(self._part)
+        self.whole, self.part = compiled(lambda *batch: self._whole(self.spread, *batch)), compiled(self._part)
+        self.alone = compiled(lambda *batch: self._whole(False, *batch))
         self.forward, self.infer = compiled(self._loss), compiled(lambda samples: self.net.run(samples, False))
         self.average, self.update, self.barrier = compiled(self._average), compiled(self._update), compiled(_barrier)
         self.add = tf.function(lambda one, other: tf.nest.map_structure(tf.add, one, other))
@@ -230,12 +248,12 @@ class _Programs:
             total.assign_add(gradient)
         return value
 
-    def _whole(self, samples: Any, labels: Any) -> Any:
-        """A batch, the exchange and the update."""
+    def _whole(self, exchange: bool, samples: Any, labels: Any) -> Any:
+        """A batch, the exchange (or not) and the update."""
         value, gradients = self._gradients(samples, labels)
         if self.sums:
             gradients = [total + gradient for total, gradient in zip(self.sums, gradients)]
-        self._update(self._average(gradients) if self.spread else gradients)
+        self._update(self._average(gradients) if exchange else gradients)
         for total in self.sums:
             total.assign(tf.zeros_like(total))
         return value

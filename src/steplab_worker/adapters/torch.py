@@ -21,6 +21,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from steplab_worker import adapter as base
 from steplab_worker.adapters._torch_factory import make_module
 from steplab_worker.adapters._torch_layers import GraphModule, build_module, named_arrays
+from steplab_worker.adapters._torch_overlap import BucketClock
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 
@@ -41,12 +42,16 @@ DECLARATION = {
 class Session(base.Session):
     """One trial in PyTorch."""
 
+    layer_method = "hooks"
+
     def __init__(self, job: TrialJob, graph: Optional[Graph], weights: Any, group: GroupJob, device: torch.device):
         self.job, self.group, self.device = job, group, device
         torch.manual_seed(job.seed)
         module = make_module(job.network) if graph is None else build_module(graph, weights)
         self.module = module.to(device).train(job.kind != "infer")
         self.net = self._wrapped()
+        self.overlap_method = "hook" if isinstance(self.net, nn.parallel.DistributedDataParallel) else "none"
+        self.buckets: Optional[BucketClock] = None
         self.criterion = _criterion("cross-entropy" if graph is None else graph.loss)
         self.optimizer = _optimizer(job, self.module.parameters())
         self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
@@ -63,6 +68,16 @@ class Session(base.Session):
         """A context in which DDP exchanges gradients, or leaves them alone."""
         silent = not exchange and isinstance(self.net, nn.parallel.DistributedDataParallel)
         return self.net.no_sync() if silent else contextlib.nullcontext()
+
+    def enter(self, mode: str) -> None:
+        """For mode `overlap`, have DDP call a hook; it cannot be taken away again, so that mode comes last."""
+        if mode == "overlap" and self.buckets is None:
+            self.buckets = BucketClock(self.device)
+            self.net.register_comm_hook(None, self.buckets.hook)
+
+    def communication(self) -> Tuple[float, float]:
+        """From the hook."""
+        return self.buckets.take()
 
     def source(self) -> base.Source:
         """Batches from the data set's files."""
