@@ -7,6 +7,7 @@ used: the one before it is, or the training begins afresh.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -128,10 +129,8 @@ class Checkpoints:
         keep = {os.path.basename(self._path(epoch)) for epoch in self.own}
         for name in os.listdir(self.folder):
             if name not in keep and re.match(r"epoch-\d+\.npz(\.\d+\.part)?$", name):
-                try:
+                with contextlib.suppress(OSError):  # another laboratory removed it, or will
                     os.remove(os.path.join(self.folder, name))
-                except OSError:
-                    pass  # another laboratory removed it, or will
 
 
 def _read(path: str, about: Document, like: State) -> Checkpoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -107,7 +107,7 @@ class Study:
     exclude: tuple[Mapping[str, Levels], ...]
     text: str  # the file as written, kept with the records
     path: Path
-    train: Train = Train()
+    train: Train = field(default_factory=Train)
 
     @property
     def protocol(self) -> dict[str, object]:

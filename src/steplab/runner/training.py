@@ -15,9 +15,7 @@ from steplab.runner.launch import Document
 from steplab_worker import data
 from steplab_worker.job import TrainingPlan
 
-WARMUP = (
-    10  # iterations, where the study leaves them to us: enough on every machine seen (a first step takes 2.6 times)
-)
+WARMUP = 10  # iterations, where the study leaves them to us: after that many no framework was seen to get faster
 
 
 def training_plan(study: Study, resolved: Resolved, source: DataSource | None, folder: Path) -> TrainingPlan:
