@@ -1,4 +1,4 @@
-"""What every framework that trains must satisfy: a state goes back to where it was saved, and inference is inference."""
+"""What every framework that trains must satisfy: a state comes back whole, and looking uses running means."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def test_a_restored_state_goes_on_as_if_nothing_had_happened(ranks, framework, o
 
 @pytest.mark.parametrize("framework", [name for name in REAL if name != "torch"])
 def test_batch_normalisation_looks_at_running_means_as_pytorch_does(ranks, framework):
-    """After three steps the running means are far from the batch's own, and biased variances would show."""
+    """After three steps the running means are far from the batch's own; biased variances would make it 3e-3."""
     _, found = ranks.against_torch(framework, "continuing", **RESNET)
-    print(framework, found["differences"])
-    assert found["differences"]["outputs"] < 2e-3
+    assert found["differences"]["outputs"] < 1e-4
     assert found["second"] == pytest.approx(found["first"], rel=1e-5)
     assert found["lost"] == []
 
