@@ -15,7 +15,7 @@ that starts all ranks and tells each its rank); `strategies_apart` (a group of r
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader
 from steplab_worker.weights import Key
+
+if TYPE_CHECKING:
+    from steplab_worker.training import Examination
 
 
 class Unsupported(Exception):
@@ -133,6 +136,28 @@ class Session:
         """The loss of the last batch."""
         raise NotImplementedError
 
+    def reseed(self, seed: int) -> None:
+        """Begin the random numbers of dropout anew, so that an epoch does not depend on those before it."""
+
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The network as it is now, for inference: samples in the graph's layout to outputs.
+
+        Running means, no dropout, and no word to the other ranks: only one of them may call it.
+        """
+        raise NotImplementedError
+
+    def examine(self, examination: "Examination") -> float:
+        """The share of the examination's samples that the network now classifies rightly."""
+        return examination.accuracy(self.predictor())
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """All that further training depends on: weights, running means, the optimiser's memory, counters."""
+        raise NotImplementedError
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Go on from a state, which may be another rank's."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """Free what the trial held."""
 
@@ -148,6 +173,10 @@ class Source:
 
     def next(self) -> Any:
         """The next batch, really read."""
+        raise NotImplementedError
+
+    def begin(self, epoch: int) -> int:
+        """Go to the start of an epoch (0 is the first); how many batches it has."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -177,6 +206,11 @@ class FileSource(Source):
     def next(self) -> Any:
         """The next batch: samples and labels."""
         return self.loader.next()
+
+    def begin(self, epoch: int) -> int:
+        """Go to the start of an epoch; its order depends on the seed and its number alone."""
+        self.loader.begin(epoch)
+        return self.loader.batches_per_epoch
 
     def close(self) -> None:
         """Stop the loader."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,18 @@ class GroupJob:
     def document(self) -> Dict[str, Any]:
         """As a JSON document."""
         return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How a trial of kind `train` trains; when it ends is the laboratory's to say."""
+
+    epochs: int  # at most
+    samples: int  # of the training split
+    validation_samples: int  # of the test split, 0: all
+    every: int  # epochs from one look at the accuracy to the next
+    warmup: int  # iterations after each start that do not count as measured
+    folder: str  # of the checkpoints
 
 
 @dataclass(frozen=True)
@@ -55,12 +67,15 @@ class TrialJob:
     memory_limit_bytes: int  # 0: none
     seed: int
     augment: str = "none"
+    train: Optional[TrainingPlan] = None  # of kind `train` only
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "TrialJob":
         """From the JSON document that `document` gives."""
-        return cls(**dict(document, input_shape=tuple(document["input_shape"])))
+        train = document.get("train")
+        made = dict(document, input_shape=tuple(document["input_shape"]))
+        return cls(**dict(made, train=TrainingPlan(**train) if train else None))
 
     def document(self) -> Dict[str, Any]:
         """As a JSON document."""
-        return dict(vars(self))
+        return dict(vars(self), train=dict(vars(self.train)) if self.train else None)

@@ -77,6 +77,16 @@ class Loader:
             self._waiting.append(self._pool.submit(self._read, *self._divided.popleft()))
         return self._waiting.popleft().result()
 
+    def begin(self, epoch: int) -> None:
+        """Go to the start of an epoch (0 is the first), as if all before it had been read."""
+        if self._taken == epoch * self.batches_per_epoch:
+            return
+        for one in self._waiting:
+            one.cancel()
+        self._waiting.clear()
+        self._divided.clear()
+        self._taken = self._planned = epoch * self.batches_per_epoch
+
     def _own_part(self) -> np.ndarray:
         """The indices of this rank's part of the next global batch."""
         epoch, batch = divmod(self._planned, self.batches_per_epoch)

@@ -78,7 +78,7 @@ def _versions(adapter: Any) -> Dict[str, str]:
 
 def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
     """Run one trial; the document that says how it went."""
-    from steplab_worker import loop
+    from steplab_worker import loop, training
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
@@ -86,7 +86,10 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
     try:
         session = _session(adapter, job)
         try:
-            result = loop.measure(job, session, channel.ask)
+            if job.train is not None:
+                result = training.train(job, session, channel.ask, adapter.group.rank)
+            else:
+                result = loop.measure(job, session, channel.ask)
         finally:
             session.close()
     finally:

@@ -151,6 +151,38 @@ def training(job, session):
     return {"exchanges": exchanges}
 
 
+def continuing(job, session):
+    """Train, look at the outputs, save; train on, go back to what was saved, and train on the same way once more."""
+    rows, mine = job.batch_size * GROUPS[-1].workers, GROUPS[-1].rank * job.batch_size
+    session.enter("native")
+    given = [(x[mine : mine + job.batch_size], y[mine : mine + job.batch_size]) for x, y in batches(job, 6, rows)]
+    if job.config["processes"] < GROUPS[-1].workers:
+        given = list(batches(job, 6, rows))
+    run(session, given[:3])
+    look = next(batches(job, 1, job.batch_size))[0]
+    outputs = session.predictor()(look) if GROUPS[-1].rank == 0 else None
+    saved = session.state()
+    first = run(session, given[3:])
+    far = session.state()
+    session.restore(saved)
+    back = session.state()
+    second = run(session, given[3:])
+    moved = [name for name in saved if not np.array_equal(saved[name], far[name])]
+    lost = [name for name in saved if not np.array_equal(saved[name], back[name])]
+    found = {"first": first, "second": second, "moved": moved, "lost": lost, "arrays": len(saved)}
+    return dict(found, **(_against(job, {"outputs": outputs}) if outputs is not None else {}))
+
+
+def run(session, given):
+    """The losses of these batches."""
+    losses = []
+    for batch in given:
+        session.step(batch, True)
+        session.synchronize()
+        losses.append(session.loss())
+    return losses
+
+
 def prove(job, session, ask):
     """In place of the measuring loop."""
     return dict(PROOFS[job.config["proof"]](job, session), modes={}, layers=None, loss=0.0)
@@ -162,7 +194,7 @@ def remember(group):
     return rank_open(group)
 
 
-PROOFS = {"curve": curve, "inference": inference, "training": training}
+PROOFS = {"curve": curve, "inference": inference, "training": training, "continuing": continuing}
 
 if __name__ == "__main__":
     networks_build, rank_open = networks.build, rank._open

@@ -13,6 +13,7 @@ from steplab.core.units import seconds as shown
 from steplab.runner.jobs import group_key
 from steplab.store import records
 from steplab.store.paths import StudyFolder
+from steplab_worker import data
 
 SHOWN_TRIALS = 12
 START_S = 4.0  # a group of ranks, framework imported; refined by finished trials
@@ -46,6 +47,9 @@ def _guess(trial: Trial, study: Study) -> float:
     graph = graph_of(resolved)
     flops = 6.0 * (graph.parameters if graph else 1e6) * resolved.batch_size
     iterations = 15 + study.measure.iterations * (2 if study.measure.phases else 1)
+    if study.about.kind == "train":
+        samples = study.data.samples or data.spec(resolved.dataset).generated
+        iterations = study.train.epochs * max(1, samples // (resolved.workers * resolved.batch_size))
     return iterations * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)
 
 

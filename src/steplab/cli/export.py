@@ -16,7 +16,7 @@ app = command_app()
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
     to: Annotated[Path, typer.Option(metavar="FILE", help="Where to: FILE.csv or FILE.parquet.")],
-    table: Annotated[str, typer.Option(help="trials, iterations or layers.")] = "trials",
+    table: Annotated[str, typer.Option(help="trials, iterations, layers or epochs.")] = "trials",
     as_json: JsonOption = False,
 ) -> None:
     """Write one of the tables of a study to a file.

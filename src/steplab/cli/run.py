@@ -108,6 +108,7 @@ def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet:
     left = len(campaign.trials) - len(done)
     with _progress(left if limit is None else min(left, limit), expected_s, quiet) as bar:
         campaign.on_start, campaign.on_record, campaign.look_around = bar.start, bar.record, bar.refresh
+        campaign.on_epoch = bar.epoch
         with listening(bar.stopping) as stop:
             campaign.run(stop, limit)
     return stop.asked
@@ -125,6 +126,12 @@ class _Bar:
         from steplab.core.trial import describe
 
         self.progress.update(self.task, description=describe(trial.config))
+        self.progress.refresh()
+
+    def epoch(self, trial: Trial, epoch: int) -> None:
+        from steplab.core.trial import describe
+
+        self.progress.update(self.task, description=f"epoch {epoch} done, {describe(trial.config)}")
         self.progress.refresh()
 
     def record(self, record: Record) -> None:

@@ -123,6 +123,8 @@ def unsupported(config: Config, kind: str) -> str:
     graph = graph_of(resolved)
     if graph is None:
         return "" if resolved.framework == "torch" else "a network of one's own runs in PyTorch only"
+    if kind == "train" and graph.loss != "cross-entropy":
+        return f"{resolved.network} does not classify, and training trials look at the accuracy"
     missing = {layer.kind for layer in graph.layers} - set(framework.layers or [layer.kind for layer in graph.layers])
     return f"{framework.title} has no layer of kind {', '.join(sorted(missing))} here" if missing else ""
 

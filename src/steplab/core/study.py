@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -79,6 +79,16 @@ class Measure(_Section):
     memory_limit_mb: Annotated[int, Field(ge=1)] | None = None
 
 
+class Train(_Section):
+    """[train]: how long a trial of kind train trains, when its accuracy is looked at and its state saved."""
+
+    epochs: Annotated[int, Field(ge=1, le=100_000)] = 10
+    target_accuracy: Annotated[int | float, Field(gt=0, le=1)] | None = None
+    validation_samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    every: Annotated[int, Field(ge=1, le=100_000)] = 1
+    checkpoint_every: Annotated[int, Field(ge=1, le=100_000)] = 1
+
+
 class Data(_Section):
     """[data]: how many training samples a generated data set has."""
 
@@ -97,9 +107,11 @@ class Study:
     exclude: tuple[Mapping[str, Levels], ...]
     text: str  # the file as written, kept with the records
     path: Path
+    train: Train = field(default_factory=Train)
 
     @property
     def protocol(self) -> dict[str, object]:
         """What must not change between runs into one folder: kind of trials and measurement protocol."""
         measure = self.measure.model_dump(exclude={"timeout_s", "retries"})
-        return {"kind": self.about.kind, "measure": measure, "data": self.data.model_dump()}
+        train = self.train.model_dump(exclude={"checkpoint_every"}) if self.about.kind == "train" else None
+        return {"kind": self.about.kind, "measure": measure, "data": self.data.model_dump(), "train": train}

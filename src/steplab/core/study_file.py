@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from steplab.core import catalogue
 from steplab.core.errors import StudyError, allowed, nearest
-from steplab.core.study import About, Data, Design, Factor, Levels, Measure, Range, Study
+from steplab.core.study import About, Data, Design, Factor, Levels, Measure, Range, Study, Train
 from steplab.core.trial import Level
 from steplab_worker.options import Option
 
-SECTIONS = ("study", "factors", "design", "measure", "data", "exclude")
+SECTIONS = ("study", "factors", "design", "measure", "train", "data", "exclude")
 _MAX_BYTES = 10_000_000
 S = TypeVar("S", bound=BaseModel)
 
@@ -90,7 +90,18 @@ class _Reader:
         data = self._section(Data, tables, "data")
         factors = self._factors(tables.get("factors"), design)
         self._pairs(factors)
-        return Study(about, factors, design, measure, data, self._exclude(tables, factors), self.text, self.path)
+        exclude, train = self._exclude(tables, factors), self._train(tables, about)
+        return Study(about, factors, design, measure, data, exclude, self.text, self.path, train)
+
+    def _train(self, tables: Mapping[str, Any], about: About) -> Train:
+        if "train" in tables and about.kind != "train":
+            hint = "write kind = 'train' in [study], or take the section out"
+            raise self.fail(f"the section [train] does not go with kind {about.kind!r}", hint, "train")
+        train = self._section(Train, tables, "train")
+        if train.every > train.epochs:
+            hint = f"there are {train.epochs} epochs"
+            raise self.fail("the accuracy would be looked at after the last epoch only", hint, "train", "every")
+        return train
 
     def _toml(self) -> dict[str, Any]:
         try:

@@ -22,7 +22,8 @@ from steplab.runner.launch import Document, RankGroup
 from steplab.runner.machine import busy_cpu_s, machine
 from steplab.runner.pool import Pool
 from steplab.runner.steady import Director
-from steplab.store import records
+from steplab.runner.training import TrainingDirector
+from steplab.store import records, training
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 
@@ -42,12 +43,14 @@ class Campaign:
     on_record: Callable[[Record], None] = lambda record: None
     on_start: Callable[[Trial], None] = lambda trial: None
     look_around: Callable[[], None] = lambda: None
+    on_epoch: Callable[[Trial, int], None] = lambda trial, epoch: None
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
         self._sources: dict[str, datasets.DataSource] = {}
         self._pool = Pool(self.python_path)
         self._claims = Claims(self.folder, self._patience_s())
+        training.sweep_checkpoints(self.folder)
         try:
             for number, trial in enumerate(self._open_trials(stop)):
                 self._run_one(trial)
@@ -61,7 +64,9 @@ class Campaign:
     def _patience_s(self) -> float:
         """How long one trial can take at most, retries and starts included."""
         measure = self.study.measure
-        return (measure.retries + 1) * (measure.timeout_s + START_DEADLINE_S + 10)
+        # A training's deadline is renewed by each epoch, and by each checkpoint.
+        deadlines = 2 * self.study.train.epochs + 1 if self.study.about.kind == "train" else 1
+        return (measure.retries + 1) * (deadlines * measure.timeout_s + START_DEADLINE_S + 10)
 
     def _open_trials(self, stop: Stop) -> Iterator[Trial]:
         """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
@@ -92,6 +97,8 @@ class Campaign:
         record = self._measured(trial)
         if records.write_record(self.folder, record):
             self.on_record(record)
+        if record.status == "ok":
+            training.forget_checkpoints(self.folder, trial.id)
 
     def _measured(self, trial: Trial) -> Record:
         """The trial's record, after as many attempts as it is worth."""
@@ -122,8 +129,8 @@ class Campaign:
             return Outcome(failure=group)
         attempt.met(group)
         conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
-        job = trial_job(self.study, trial, attempt.source)
-        outcome = conversation.trial(job, Director(measure, attempt.resolved.accumulate))
+        job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
+        outcome = conversation.trial(job, attempt.training or Director(measure, attempt.resolved.accumulate))
         if outcome.failure is not None:
             self._pool.discard(key)
         else:
@@ -145,6 +152,16 @@ class _Attempt:
         self.hello: dict[int, Document] = {}
         self.log_tail = ""
         self.source: datasets.DataSource | None = None
+        self.training = self._training()
+
+    def _training(self) -> TrainingDirector | None:
+        """Who directs the trial, if it is a training."""
+        study = self.campaign.study
+        if study.about.kind != "train":
+            return None
+        return TrainingDirector(
+            study.train, study.measure.timeout_s, lambda epoch: self.campaign.on_epoch(self.trial, epoch)
+        )
 
     def met(self, group: RankGroup) -> None:
         """Note what the group is."""
@@ -172,7 +189,7 @@ class _Attempt:
             replicate=self.trial.replicate,
             kind=study.about.kind,
             status=failure.status if failure else "ok",
-            reason=failure.reason if failure else "",
+            reason=failure.reason if failure else "; ".join(self.training.notes if self.training else ()),
             log_tail=failure.log_tail[-4000:] if failure else self.log_tail,
             attempts=attempts,
             config=dict(self.trial.config),
@@ -186,6 +203,8 @@ class _Attempt:
             data=_data_info(self.resolved, self.source),
             # On a virtual clock nothing that other programs do matters.
             other_cpu_s=max(0.0, busy_cpu_s() - self.busy - own_cpu_s) if ranks and self.source else None,
+            epochs=self.training.epochs if self.training else [],
+            target_accuracy=study.train.target_accuracy,
             started=self.began.isoformat(timespec="milliseconds"),
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial),

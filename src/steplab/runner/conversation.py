@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from steplab.core.trial import Status
 from steplab.runner.launch import Document, Ended, RankGroup, Said
-from steplab.runner.steady import Director
 from steplab_worker.job import TrialJob
 
 EVIDENCE_S = 0.3  # how long to listen for the cause after the first rank has failed
 _TOLD_BY_OTHERS = ("killed", "crashed", "out-of-memory", "timeout")  # a rank that fails often fails because of these
+
+
+class Director(Protocol):
+    """Tells the ranks of one trial what to do next."""
+
+    renew_s: float  # the deadline is that far away again after each answer; 0: it stays
+
+    def answers(self, said: Mapping[int, Document]) -> dict[int, Document]:
+        """What each rank is told after all have spoken."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +94,10 @@ class Conversation:
             return Outcome(failure=failed.failure)
 
     def _direct(self, director: Director, blocks: dict[int, Document]) -> None:
-        times = [blocks[rank]["t_iter"] for rank in sorted(blocks)]
-        iterations, warmup, last = director.next(blocks[0]["mode"], times)
-        for rank in blocks:
-            self.group.send(rank, {"iterations": iterations, "warmup": warmup, "last": last})
+        for rank, answer in director.answers(blocks).items():
+            self.group.send(rank, answer)
+        if director.renew_s:
+            self.deadline = time.monotonic() + director.renew_s
 
     def _next(self, when: str) -> Said:
         """The next document of a rank; anything else is a failure."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from steplab.core import catalogue
 from steplab.core.feasible import Resolved, resolve
 from steplab.core.study import Study
 from steplab.core.trial import Trial
 from steplab.runner.datasets import DataSource
 from steplab.runner.launch import GroupKey
+from steplab.runner.training import training_plan
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 
@@ -25,8 +28,8 @@ def group_key(resolved: Resolved) -> GroupKey:
     )
 
 
-def trial_job(study: Study, trial: Trial, source: DataSource | None) -> TrialJob:
-    """All that the ranks are told about a trial; the same for each of them."""
+def trial_job(study: Study, trial: Trial, source: DataSource | None, checkpoints: Path) -> TrialJob:
+    """All that the ranks are told about a trial; the same for each of them. A training keeps its checkpoints there."""
     resolved = resolve(trial.config)
     spec = data.spec(resolved.dataset)
     return TrialJob(
@@ -52,6 +55,7 @@ def trial_job(study: Study, trial: Trial, source: DataSource | None) -> TrialJob
         phases=study.measure.phases,
         memory_limit_bytes=(study.measure.memory_limit_mb or 0) << 20,
         seed=study.design.seed + trial.replicate,
+        train=training_plan(study, resolved, source, checkpoints) if study.about.kind == "train" else None,
     )
 
 

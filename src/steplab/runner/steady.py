@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from steplab.core.order_statistics import median_interval
 from steplab.core.study import Measure
+from steplab.runner.launch import Document
 
 WARMUP_BLOCK = 5
 WARMUP_CAP = 40
@@ -50,6 +51,13 @@ class Director:
     mode: str = ""
     warm: bool = False
     times: list[float] = field(default_factory=list)
+    renew_s: float = 0.0  # the trial has one deadline, whatever it says meanwhile
+
+    def answers(self, said: Mapping[int, Document]) -> dict[int, Document]:
+        """What each rank is told after all have sent a block."""
+        times = [said[rank]["t_iter"] for rank in sorted(said)]
+        iterations, warmup, last = self.next(said[0]["mode"], times)
+        return {rank: {"iterations": iterations, "warmup": warmup, "last": last} for rank in said}
 
     def next(self, mode: str, block: Sequence[Sequence[float]]) -> tuple[int, bool, bool]:
         """After a block of times per rank: how many iterations next, whether they are warm-up, and the last ones.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from steplab.core.order_statistics import median_interval
 from steplab.core.record import Mode, Record
 from steplab.store.communication import OVERLAP, UNKNOWN, communication
+from steplab.store.training import training_row
 
 Array = NDArray[np.float64]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
@@ -37,7 +38,7 @@ def trial_row(record: Record) -> dict[str, Any]:
         row |= _times(record)
     if record.status == "ok" and "overlap" in record.ranks[0].modes:
         row |= communication(_measured(record, "overlap", "t_comm"), _measured(record, "overlap", "t_exposed"))
-    return row | _around(record)
+    return row | _around(record) | training_row(record)
 
 
 def _times(record: Record) -> dict[str, Any]:

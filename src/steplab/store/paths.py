@@ -4,6 +4,7 @@ study.toml     the study file, as it was run
 records/       one file per finished trial; its presence is the fact that the trial is done
 claims/        which laboratory is at which trial just now; only advice
 superseded/    records of failed trials that were run again
+checkpoints/   from which training trials go on, until they are done
 cache/         made from the records; deleting it loses nothing
 """
 
@@ -45,6 +46,15 @@ class StudyFolder:
     def cache(self) -> Path:
         """What can be made again."""
         return self.root / "cache"
+
+    @property
+    def checkpoints(self) -> Path:
+        """What unfinished trainings go on from."""
+        return self.root / "checkpoints"
+
+    def checkpoint(self, trial: str) -> Path:
+        """The checkpoints of a trial."""
+        return self.checkpoints / trial
 
     def record(self, trial: str) -> Path:
         """The record of a trial."""

@@ -1,4 +1,4 @@
-"""Tables over the records of a study: `trials`, `iterations`, `layers`, for DuckDB and pandas.
+"""Tables over the records of a study: `trials`, `iterations`, `layers`, `epochs`, for DuckDB and pandas.
 
 Records are parsed once; what came of them is kept in Parquet files under `cache/`, each covering some records. New
 records make a new one. A cache that does not fit the records any more is made again.
@@ -10,7 +10,7 @@ import contextlib
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +24,13 @@ from steplab.core.record import Record
 from steplab.store import records
 from steplab.store.columns import RAW, trial_row
 from steplab.store.paths import StudyFolder
+from steplab.store.training import epochs_table
 
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 3  # of the cached tables; another one makes them again
-NAMES = ("trials", "iterations", "layers")
+VERSION = 4  # of the cached tables; another one makes them again
+NAMES = ("trials", "iterations", "layers", "epochs")
 FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
 MOST_SEGMENTS = 16
 CHUNK = 5000  # records parsed before their columns are packed
@@ -37,13 +38,14 @@ CHUNK = 5000  # records parsed before their columns are packed
 
 @dataclass(frozen=True)
 class Tables:
-    """The three tables of a study, and which columns of `trials` are its factors."""
+    """The tables of a study, and which columns of `trials` are its factors."""
 
     trials: pd.DataFrame
     iterations: pa.Table
     layers: pa.Table
     factors: tuple[str, ...]
     unreadable: tuple[str, ...] = ()  # what is wrong with records that could not be read
+    epochs: pa.Table = field(default_factory=lambda: epochs_table(()))
 
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection that sees the tables by their names and nothing else."""
@@ -89,6 +91,7 @@ class _Part:
     iterations: pa.Table
     layers: pa.Table
     factors: tuple[str, ...]
+    epochs: pa.Table
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class _Segment:
 
     def read(self) -> _Part:
         tables = [pq.read_table(self.folder / f"{name}.parquet") for name in NAMES]
-        return _Part(tables[0].to_pandas(), tables[1], tables[2], self.factors)
+        return _Part(tables[0].to_pandas(), tables[1], tables[2], self.factors, tables[3])
 
 
 def _valid_segments(folder: StudyFolder, done: set[str]) -> list[_Segment]:
@@ -130,7 +133,8 @@ def _parse(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> 
         except RecordError as error:
             unreadable.append(str(error))
     factors = dict.fromkeys(factor for record in good for factor in record.config)
-    return _Part(pd.DataFrame([trial_row(r) for r in good]), _iterations(good), _layers(good), tuple(factors))
+    rows = pd.DataFrame([trial_row(record) for record in good])
+    return _Part(rows, _iterations(good), _layers(good), tuple(factors), epochs_table(good))
 
 
 def _iterations(good: Sequence[Record]) -> pa.Table:
@@ -181,12 +185,13 @@ def _concatenated(arrays: Sequence[np.ndarray[Any, Any]], kind: type) -> np.ndar
 def _joined(parts: Sequence[_Part]) -> _Part:
     frames = [part.trials for part in parts if len(part.trials)]
     factors = dict.fromkeys(factor for part in parts for factor in part.factors)
-    empty = _Part(pd.DataFrame([]), _iterations([]), _layers([]), ())
+    empty = _Part(pd.DataFrame([]), _iterations([]), _layers([]), (), epochs_table([]))
     return _Part(
         pd.concat(frames, ignore_index=True) if frames else empty.trials,
         pa.concat_tables([part.iterations for part in parts] or [empty.iterations]),
         pa.concat_tables([part.layers for part in parts] or [empty.layers]),
         tuple(factors),
+        pa.concat_tables([part.epochs for part in parts] or [empty.epochs]),
     )
 
 
@@ -203,6 +208,7 @@ def _keep(folder: StudyFolder, old: Sequence[_Segment], whole: _Part, made: Sequ
         pq.write_table(pa.Table.from_pandas(_plain(part.trials), preserve_index=False), place / "trials.parquet")
         pq.write_table(part.iterations, place / "iterations.parquet")
         pq.write_table(part.layers, place / "layers.parquet")
+        pq.write_table(part.epochs, place / "epochs.parquet")
         index = {"version": VERSION, "trials": [n for n in done if n not in known], "factors": part.factors}
         records.write_file(place / "index.json", json.dumps(index).encode())
 
@@ -230,4 +236,4 @@ def _finished(part: _Part, unreadable: tuple[str, ...]) -> Tables:
     trials = _plain(part.trials)
     if len(trials):
         trials = trials.sort_values(["started", "trial"], ignore_index=True)
-    return Tables(trials, part.iterations, part.layers, part.factors, unreadable)
+    return Tables(trials, part.iterations, part.layers, part.factors, unreadable, part.epochs)

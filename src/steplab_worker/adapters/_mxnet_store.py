@@ -121,6 +121,22 @@ def optimizer(job: TrialJob, share: float) -> mx.optimizer.Optimizer:
     return mx.optimizer.SGD(learning_rate=job.learning_rate, momentum=momentum, rescale_grad=share)
 
 
+def memory(updater: Any, number: int, weight: mx.nd.NDArray) -> List[mx.nd.NDArray]:
+    """The arrays in which an updater remembers a weight's gradients; made now if no update made them yet."""
+    if number not in updater.states:
+        updater.states[number] = updater.optimizer.create_state_multi_precision(number, weight)
+        updater.states_synced[number] = True
+    held = updater.states[number]
+    return [] if held is None else list(held) if isinstance(held, (list, tuple)) else [held]
+
+
+def set_updates(made: mx.optimizer.Optimizer, weights: int, updates: int) -> None:
+    """Let an optimiser believe that it has made that many updates of each weight."""
+    made.num_update = updates
+    if updates:
+        made._index_update_count.update(dict.fromkeys(range(weights), updates))
+
+
 def serve(group: GroupJob) -> None:
     """Be the scheduler or a server until the group ends."""
     port = _choose_port() if group.role == "scheduler" else _met_port(group)

@@ -29,7 +29,7 @@ DECLARATION = {
     "further_pins": [{"flags": ["--no-build-isolation"], "packages": ["chainer==7.8.1"]}],
     "module": "chainer",
     "debian": ["openmpi-bin", "libopenmpi-dev"],
-    "kinds": ["step", "infer"],
+    "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
     "factors": {},
@@ -179,6 +179,46 @@ class Session(base.Session):
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
         return float(self.value.array.mean()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+
+    def reseed(self, seed: int) -> None:
+        """Seed NumPy's global generator, from which Chainer draws."""
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
+
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The chain in test mode."""
+
+        def predict(samples: np.ndarray) -> np.ndarray:
+            with chainer.using_config("train", False), chainer.no_backprop_mode():
+                return self.chain(samples).array
+
+        return predict
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """Weights, running means, and what the update rules hold."""
+        return {name: np.array(array) for name, array in self._held().items()}
+
+    def _held(self) -> Dict[str, np.ndarray]:
+        """The arrays themselves, and the number of updates."""
+        found = {"optimizer/updates": np.array(self.optimizer.t)}
+        for layer in self.chain.graph.layers:
+            for name in [*layer.weights, *layer.buffers]:
+                found["array/%s/%s" % (layer.name, name)] = self.chain.array(layer.name, name)
+            for name in layer.weights:
+                parameter = self.chain.parameter(layer.name, name)
+                # As the first update would: a rule makes what it remembers only then.
+                parameter.update_rule._init_states(parameter)
+                for what, array in parameter.update_rule.state.items():
+                    found["optimizer/%s/%s/%s" % (layer.name, name, what)] = array
+        return found
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Into the same arrays."""
+        for name, array in self._held().items():
+            array[...] = state[name]
+        self.optimizer.t = int(state["optimizer/updates"])
+        for key in self.keys:
+            self.chain.parameter(*key).update_rule.t = self.optimizer.t
 
     def close(self) -> None:
         """Free the graph of the last iteration: its nodes point at each other."""

@@ -32,7 +32,7 @@ DECLARATION = {
     "title": "JAX",
     "pins": ["jax==0.10.2", "jaxlib==0.10.2", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
     "module": "jax",
-    "kinds": ["step", "infer"],
+    "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
     "factors": {},
@@ -158,6 +158,38 @@ class Session(base.Session):
         """The weights as arrays."""
         local = _locally(self.mesh, self.trained) if self.shared else self.trained
         return last_.all_outward(self.graph, jax.tree.map(np.array, local))
+
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The forward program of inference on this rank's arrays."""
+        trained, _, buffers = self._held()
+
+        def predict(samples: np.ndarray) -> np.ndarray:
+            return np.asarray(self.programs.infer(trained, buffers, self.programs.laid_out(samples)))
+
+        return predict
+
+    def _held(self) -> Tuple[Any, Any, Any]:
+        """Weights, moments and buffers as local arrays."""
+        trained, moments, (buffers, _) = self.trained, self.moments, self.own
+        if self.shared:
+            trained, moments = _locally(self.mesh, (trained, moments))
+            buffers = _of_rank(self.mesh, buffers)
+        return trained, moments, buffers
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """The leaves of weights, moments and buffers, and the number of iterations, from which random keys are made."""
+        leaves = {"leaf/%d" % at: np.array(leaf) for at, leaf in enumerate(jax.tree.leaves(self._held()))}
+        return dict(leaves, done=np.array(self.done))
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Into arrays of the same structure."""
+        mode = "native" if self.shared else "local"
+        self.enter("local")
+        tree = jax.tree.structure(self._held())
+        leaves = [_on_device(state["leaf/%d" % at]) for at in range(tree.num_leaves)]
+        self.trained, self.moments, buffers = jax.tree.unflatten(tree, leaves)
+        self.own, self.done = (buffers, self.own[1]), int(state["done"])
+        self.enter(mode)
 
     def count_exchanges(self) -> Callable[[], int]:
         """Count the programs run whose compiled form holds an all-reduce."""

@@ -18,8 +18,8 @@ from mxnet.gluon.loss import L2Loss, SoftmaxCrossEntropyLoss
 
 from steplab_worker import adapter as base
 from steplab_worker.adapters._mxnet_layers import LayerClock, build_block
-from steplab_worker.adapters._mxnet_store import Store, optimizer, serve
-from steplab_worker.graph import Graph
+from steplab_worker.adapters._mxnet_store import Store, memory, optimizer, serve, set_updates
+from steplab_worker.graph import Graph, size
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.weights import Key
 
@@ -29,12 +29,18 @@ DECLARATION = {
     "title": "MXNet",
     "pins": ["mxnet==1.9.1", "numpy==1.23.5", "pillow>=11,<14", "nibabel>=5.3,<5.4"],
     "module": "mxnet",
-    "kinds": ["step", "infer"],
+    "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "ps-async", "accumulate"],
     "layers": "all",
     "factors": {},
     "roles": {"scheduler": 1, "server": 1},
     "strategies_apart": True,
+    "unsupported": [
+        {
+            "when": {"kind": "train", "strategy": "ps-async"},
+            "because": "with ps-async the optimiser's memory is in the servers, so a training could not be continued",
+        },
+    ],
 }
 
 
@@ -60,6 +66,8 @@ class Session(base.Session):
         self.batch: Optional[Tuple[mx.nd.NDArray, mx.nd.NDArray]] = None
         self.value: Optional[mx.nd.NDArray] = None
         self.share = 1.0  # of the gradients now held: they are sums over the ranks after an exchange
+        self.seen = 0  # batches that the running means are of
+        self.twin: Any = None
 
     def source(self) -> base.Source:
         """Batches from the data set's files."""
@@ -94,6 +102,7 @@ class Session(base.Session):
     def forward(self) -> None:
         """The loss of the loaded batch, scaled for accumulation."""
         samples, labels = self.batch
+        self.seen += 1
         with autograd.record():
             loss = self.criterion(self.block(samples), samples, labels).mean()
             self.value = loss / self.job.accumulate if self.job.accumulate > 1 else loss
@@ -167,6 +176,42 @@ class Session(base.Session):
         """Forward in prediction mode, queued."""
         self.value = self.block(self.batch[0])
 
+    def reseed(self, seed: int) -> None:
+        """Seed MXNet's generators."""
+        mx.random.seed(seed % 2**31)
+
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A block of its own with the weights of now and the unbiased running variances."""
+        graph = self.block.graph
+        held = {key: self.block.parameter(*key).data().asnumpy() for key in [*self.weights, *_buffers(graph)]}
+        held.update(unbiased(graph, held, self.job.batch_size, self.seen))
+        if self.twin is None:
+            self.twin = build_block(graph, held)
+            self.twin.hybridize(static_alloc=True, static_shape=True)
+        for key, array in held.items():
+            self.twin.parameter(*key).set_data(mx.nd.array(array))
+        return lambda samples: self.twin(mx.nd.array(samples)).asnumpy()
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """Weights, running means, the updater's arrays and counts."""
+        counted = {"seen": np.array(self.seen), "updates": np.array(self.updater.optimizer.num_update)}
+        return dict(counted, **{name: array.asnumpy() for name, array in self._held().items()})
+
+    def _held(self) -> Dict[str, mx.nd.NDArray]:
+        keys = [*self.weights, *_buffers(self.block.graph)]
+        found = {"array/%s/%s" % key: self.block.parameter(*key).data() for key in keys}
+        for number, parameter in enumerate(self.weights.values()):
+            for at, array in enumerate(memory(self.updater, number, parameter.data())):
+                found["updater/%d/%d" % (number, at)] = array
+        return found
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Into the same arrays."""
+        for name, array in self._held().items():
+            array[:] = mx.nd.array(state[name])
+        self.seen = int(state["seen"])
+        set_updates(self.updater.optimizer, len(self.weights), int(state["updates"]))
+
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
         return float(self.value.mean().asscalar()) * (1 if self.job.kind == "infer" else self.job.accumulate)
@@ -174,13 +219,33 @@ class Session(base.Session):
     def close(self) -> None:
         """Free the network: blocks and parameters point at each other."""
         mx.nd.waitall()
-        self.block = self.criterion = self.updater = self.value = self.batch = None
+        self.block = self.twin = self.criterion = self.updater = self.value = self.batch = None
         self.weights = {}
         gc.collect()
 
 
 def _trainable(graph: Graph) -> List[Key]:
     return [(layer.name, name) for layer in graph.layers for name in layer.weights]
+
+
+def _buffers(graph: Graph) -> List[Key]:
+    return [(layer.name, name) for layer in graph.layers for name in layer.buffers]
+
+
+def unbiased(graph: Graph, held: Dict[Key, np.ndarray], batch_size: int, seen: int) -> Dict[Key, np.ndarray]:
+    """The running variances of a graph after that many batches, as the graph defines them.
+
+    MXNet's are means of biased variances and of what they began with, 1: that part keeps its share (1 − momentum)^seen,
+    the rest grows by n/(n − 1), n being the values per channel.
+    """
+    made = {}
+    for layer in graph.layers:
+        if "variance" in layer.buffers:
+            n = batch_size * size(layer.shape[1:])
+            first = (1.0 - layer.options["momentum"]) ** seen
+            grown = (held[layer.name, "variance"] - first) * (n / max(n - 1, 1))
+            made[layer.name, "variance"] = (first + grown).astype(np.float32)
+    return made
 
 
 def _criterion(loss: str) -> Any:

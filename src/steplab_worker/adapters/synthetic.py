@@ -13,6 +13,9 @@ parameter, rank r:
     t_iter    = the same with t_move reduced by hidden = min(t_move, overlap·t_b)   (native)
     t_comm    = t_wait + t_move,  t_exposed = t_comm − hidden
 
+A training's accuracies after e epochs are accuracy_limit − (accuracy_limit − 1/classes)·exp(−e/learn_epochs).
+Looking at them takes t_f for each batch.
+
 Each layer takes an equal part of t_f and of t_b. Each time is multiplied by exp(noise·z), z standard normal from the
 seed; the first iterations cost 1 + warmup_cost·exp(−i/3) times as much.
 """
@@ -30,6 +33,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 
 from steplab_worker import adapter as base
+from steplab_worker.data import spec
 from steplab_worker.graph import Graph
 from steplab_worker.job import TrialJob
 
@@ -37,7 +41,7 @@ DECLARATION = {
     "title": "synthetic (a known cost law)",
     "pins": [],
     "reads_data": False,
-    "kinds": ["step", "infer"],
+    "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
     "factors": {
@@ -54,6 +58,8 @@ DECLARATION = {
         "overlap": {"default": 0.0, "help": "share of backward that hides communication", "low": 0.0, "high": 1.0},
         "noise": {"default": 0.0, "help": "sigma of the log-normal noise", "low": 0.0, "high": 2.0},
         "warmup_cost": {"default": 0.0, "help": "extra cost of the first iteration", "low": 0.0},
+        "learn_epochs": {"default": 5.0, "help": "epochs in which the error falls to 1/e", "low": 1e-6},
+        "accuracy_limit": {"default": 0.98, "help": "accuracy after endless training", "low": 0.0, "high": 1.0},
         "pace": {"default": 0.0, "help": "real seconds slept per virtual second", "low": 0.0},
         "fault": {
             "default": "none",
@@ -199,6 +205,28 @@ class Session(base.Session):
         times = {"t_f": self.times["t_f"] * share, "t_b": self.times["t_b"] * share}
         return {layer.name: dict(times) for layer in self.graph.layers}
 
+    @property
+    def batches(self) -> int:
+        """Batches of an epoch of a training."""
+        return self.job.train.samples // (self.law.workers * self.job.batch_size)
+
+    def examine(self, examination: Any) -> float:
+        """The accuracy by the law; the clock advances by a forward pass for each batch."""
+        if not examination.samples:
+            examination.samples = spec(self.job.dataset).test_samples(self.job.train.samples)
+        passes = -(-examination.samples // self.job.batch_size)
+        self.advance(passes * self.law.means(self.rank)[PHASES.index("t_f")])
+        limit, epochs = self.job.options["accuracy_limit"], (self.iteration + 1) / self.batches
+        return limit - (limit - 1.0 / self.job.classes) * math.exp(-epochs / self.job.options["learn_epochs"])
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """The clock and the number of iterations."""
+        return {"now": np.array(self.now), "iteration": np.array(self.iteration)}
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Go on from there."""
+        self.now, self.iteration = float(state["now"]), int(state["iteration"])
+
     def loss(self) -> float:
         """A made-up loss that falls with the iterations."""
         return math.log(10) / (1 + self.iteration)
@@ -217,6 +245,9 @@ class _Source(base.Source):
         self.divide()
         self.divided = False
         self.session.advance(self.session.times["t_io"])
+
+    def begin(self, epoch: int) -> int:
+        return self.session.batches
 
 
 def _go_wrong(fault: str) -> None:

@@ -42,7 +42,7 @@ DECLARATION = {
     # With its dependencies it would bring the full TensorFlow, GPU libraries included.
     "further_pins": [{"flags": ["--no-deps"], "packages": ["tf_keras==2.21.0"]}],
     "module": "tensorflow",
-    "kinds": ["step", "infer"],
+    "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
     "factors": {
@@ -62,6 +62,10 @@ DECLARATION = {
         {
             "when": {"loop": "fit", "strategy": "accumulate"},
             "because": "Keras' fit exchanges and updates after every batch; accumulation needs loop = custom",
+        },
+        {
+            "when": {"loop": "fit", "kind": "train"},
+            "because": "Keras' fit tells only the mean loss since its start; training trials need loop = custom",
         },
     ],
 }
@@ -84,6 +88,7 @@ class Session(base.Session):
         self.splits = place.replicas > 1
         self.overlap_method = "difference" if place.workers > 1 and job.kind != "infer" else "none"
         self.fit: Optional[FitLoop] = None
+        self.twin: Optional[Twin] = None
         self.batch: Any = None
         self.tape: Any = None
         self.value: Any = None
@@ -197,6 +202,28 @@ class Session(base.Session):
         found = {key: self.place.local(one)[0].numpy() for key, one in self.net.trained.items()}
         return last_.all_outward(self.graph, found)
 
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A network of its own outside the strategy, with the numbers of the first replica here."""
+        held = {**self.net.trained, **self.net.buffers}
+        found = last_.all_outward(self.graph, {key: self.place.local(one)[0].numpy() for key, one in held.items()})
+        self.twin = self.twin or Twin(self.graph, found)
+        return self.twin.now(found)
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """The variables of the first replica here."""
+        return {name: np.array(self.place.local(one)[0].numpy()) for name, one in self._held().items()}
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Into the variables of every replica here."""
+        for name, variable in self._held().items():
+            for one in self.place.local(variable):
+                one.assign(state[name])
+
+    def _held(self) -> Dict[str, Any]:
+        found = {"trained/%s/%s" % key: one for key, one in self.net.trained.items()}
+        found.update({"buffer/%s/%s" % key: one for key, one in self.net.buffers.items()})
+        return dict(found, **{"optimizer/%d" % at: one for at, one in enumerate(self.optimizer.variables)})
+
     def count_exchanges(self) -> Callable[[], int]:
         """Count the collective operations in the graphs that native steps run."""
         self.counted = 0
@@ -208,6 +235,21 @@ class Session(base.Session):
         self.__dict__.clear()
         tf_keras.backend.clear_session()
         gc.collect()
+
+
+class Twin:
+    """The network once more, in plain variables: looking at the accuracy needs no other replica or rank."""
+
+    def __init__(self, graph: Graph, weights: Dict[Key, np.ndarray]):
+        self.graph, self.net = graph, Network(graph, weights)
+        self.run = tf.function(lambda samples: self.net.run(to_last(samples), False))
+
+    def now(self, weights: Dict[Key, np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+        """Predictions with these weights and running means."""
+        held = {**self.net.trained, **self.net.buffers}
+        for key, array in last_.all_inward(self.graph, list(held), weights).items():
+            held[key].assign(array)
+        return lambda samples: self.run(tf.convert_to_tensor(samples)).numpy()
 
 
 class _Programs:

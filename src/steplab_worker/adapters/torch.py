@@ -29,7 +29,7 @@ DECLARATION = {
     "title": "PyTorch",
     "pins": ["torch==2.13.0", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
     "module": "torch",
-    "kinds": ["step", "infer"],
+    "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
     "factors": {
@@ -37,6 +37,9 @@ DECLARATION = {
         "bucket_mb": {"default": 25.0, "help": "size of DDP's gradient buckets in MiB", "low": 0.001, "high": 100000.0},
     },
 }
+
+# What the optimisers remember of each weight.
+MEMORIES = {"sgd": (), "momentum": ("momentum_buffer",), "adam": ("step", "exp_avg", "exp_avg_sq")}
 
 
 class Session(base.Session):
@@ -170,6 +173,46 @@ class Session(base.Session):
     def outputs(self) -> np.ndarray:
         """The last inference's outputs as an array."""
         return self.value.cpu().numpy().copy()
+
+    def reseed(self, seed: int) -> None:
+        """Seed PyTorch's generators."""
+        torch.manual_seed(seed)
+
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The module itself in evaluation mode; DistributedDataParallel would speak to the other ranks."""
+
+        def predict(samples: np.ndarray) -> np.ndarray:
+            self.module.eval()
+            with torch.inference_mode():
+                made = self.module(torch.from_numpy(samples).to(self.device)).cpu().numpy()
+            self.module.train()
+            return made
+
+        return predict
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """The module's tensors and the optimiser's, by their names in PyTorch; zeros for what it has not made yet."""
+        found = {"module/" + name: one for name, one in self.module.state_dict().items()}
+        for number, parameter in enumerate(self.module.parameters()):
+            held = self.optimizer.state.get(parameter, {})
+            for name in MEMORIES[self.job.optimizer]:
+                empty = torch.zeros(()) if name == "step" else torch.zeros_like(parameter)
+                found["optimizer/%d/%s" % (number, name)] = held.get(name, empty)
+        return {name: one.detach().cpu().numpy().copy() for name, one in found.items() if torch.is_tensor(one)}
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Into the module and the optimiser."""
+        module: Dict[str, torch.Tensor] = {}
+        held: Dict[int, Dict[str, torch.Tensor]] = {}
+        for name, array in state.items():
+            owner, _, rest = name.partition("/")
+            if owner == "module":
+                module[rest] = torch.from_numpy(array.copy())
+            else:
+                number, _, rest = rest.partition("/")
+                held.setdefault(int(number), {})[rest] = torch.from_numpy(array.copy())
+        self.module.load_state_dict(module)
+        self.optimizer.load_state_dict(dict(self.optimizer.state_dict(), state=held))
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""

@@ -1,0 +1,175 @@
+"""Checkpoints of a training trial: all that it needs to go on, in one file for each saved epoch.
+
+A file holds the state of rank 0, the epochs so far and the iteration times of all ranks. It appears whole or not at
+all. It is NumPy's own format without pickles, so reading one never runs code, and what does not fit the trial is not
+used: the one before it is, or the training begins afresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from steplab_worker.channel import Document
+from steplab_worker.job import TrialJob
+
+State = Dict[str, np.ndarray]
+KEPT = 2  # the newest, and the one before it in case the newest gets damaged
+ROW = ("epoch", "seconds", "validation_s", "iterations", "loss", "train_accuracy", "validation_accuracy", "attempt")
+UNKNOWABLE = ("loss", "train_accuracy", "validation_accuracy")
+# What a job may change without making its checkpoints useless.
+_FREE = ("train", "memory_limit_bytes", "loader_workers", "prefetch", "phases")
+_DAMAGE = (
+    OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, RuntimeError,
+    struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+
+class BadCheckpoint(Exception):
+    """A file that this trial cannot go on from; the message says why."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A training after some epochs."""
+
+    rows: List[Document]  # the epochs so far
+    attempt: int
+    times: np.ndarray  # ranks × iterations
+    warmup: np.ndarray
+    state: State
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs are done."""
+        return len(self.rows)
+
+
+def identity(job: TrialJob) -> Document:
+    """What of a job a checkpoint must agree with, as it looks after a way through JSON."""
+    document = {name: value for name, value in job.document().items() if name not in _FREE}
+    if job.train is not None:
+        document.update(every=job.train.every, validation_samples=job.train.validation_samples)
+    return json.loads(json.dumps(document))
+
+
+class Checkpoints:
+    """The checkpoints of one trial in their folder."""
+
+    def __init__(self, folder: str, about: Document, rank: int = 0):
+        self.folder, self.about, self.rank = folder, about, rank
+        self.own: List[int] = []  # epochs saved or restored by this process
+
+    def newest(self, like: State) -> Tuple[Optional[Checkpoint], List[str]]:
+        """The newest checkpoint that can be used, and what is wrong with newer ones."""
+        notes: List[str] = []
+        for epoch in sorted(self._epochs(), reverse=True):
+            try:
+                return self.load(epoch, like), notes
+            except BadCheckpoint as bad:
+                notes.append(str(bad))
+        return None, notes
+
+    def load(self, epoch: int, like: State) -> Checkpoint:
+        """Read the checkpoint of an epoch; its state must have the arrays of `like`."""
+        path = self._path(epoch)
+        try:
+            found = _read(path, self.about, like)
+            if found.epoch != epoch:
+                raise ValueError("it holds %d epochs" % found.epoch)
+            if found.times.shape[0] <= self.rank:
+                raise ValueError("it has no times of rank %d" % self.rank)
+        except _DAMAGE as error:
+            what = "%s: %s" % (type(error).__name__, error)
+            raise BadCheckpoint("checkpoint %s was not used (%s)" % (os.path.basename(path), what[:300])) from None
+        self.own = [epoch]
+        return found
+
+    def save(self, made: Checkpoint) -> None:
+        """Write a checkpoint; older ones than its predecessor go."""
+        about = {"job": self.about, "attempt": made.attempt, "epochs": made.rows}
+        text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+        arrays = {"state/" + name: array for name, array in made.state.items()}
+        if any(array.dtype.hasobject for array in arrays.values()):
+            raise TypeError("a state of plain numbers is needed")
+        os.makedirs(self.folder, exist_ok=True)
+        path = self._path(made.epoch)
+        aside = "%s.%d.part" % (path, os.getpid())
+        try:
+            with open(aside, "wb") as file:
+                np.savez(file, about=text, times=made.times, warmup=made.warmup, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        finally:
+            if os.path.exists(aside):
+                os.remove(aside)
+        self.own = [*self.own, made.epoch][-KEPT:]
+        self._remove_others()
+
+    def _path(self, epoch: int) -> str:
+        return os.path.join(self.folder, "epoch-%05d.npz" % epoch)
+
+    def _epochs(self) -> List[int]:
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
+        found = [re.match(r"epoch-(\d{5,9})\.npz$", name) for name in names]
+        return [int(one.group(1)) for one in found if one]
+
+    def _remove_others(self) -> None:
+        """Older checkpoints, those that were no use, and what a killed rank left half-written."""
+        keep = {os.path.basename(self._path(epoch)) for epoch in self.own}
+        for name in os.listdir(self.folder):
+            if name not in keep and re.match(r"epoch-\d+\.npz(\.\d+\.part)?$", name):
+                with contextlib.suppress(OSError):  # another laboratory removed it, or will
+                    os.remove(os.path.join(self.folder, name))
+
+
+def _read(path: str, about: Document, like: State) -> Checkpoint:
+    with np.load(path, allow_pickle=False) as file:
+        if any(one.compress_type != zipfile.ZIP_STORED for one in file.zip.infolist()):
+            raise ValueError("it is compressed")  # ours are not, and a small file must not become a huge one
+        said = json.loads(file["about"].tobytes().decode())
+        if said["job"] != about:
+            raise ValueError("it belongs to another job")
+        rows = [_row(number, row) for number, row in enumerate(said["epochs"], 1)]
+        times, warmup = file["times"], file["warmup"]
+        state = {name[6:]: file[name] for name in file.files if name.startswith("state/")}
+    _expect_times(times, warmup, sum(row["iterations"] for row in rows))
+    if {name: (one.shape, one.dtype) for name, one in state.items()} != _shapes(like):
+        raise ValueError("its arrays are not those of the network")
+    return Checkpoint(rows, int(said["attempt"]), times, warmup, state)
+
+
+def _shapes(state: State) -> Dict[str, Tuple[Any, Any]]:
+    return {name: (one.shape, one.dtype) for name, one in state.items()}
+
+
+def _row(number: int, row: Document) -> Document:
+    """An epoch as it was written: these fields and no others, numbers, in order."""
+    if sorted(row) != sorted(ROW) or row["epoch"] != number or isinstance(row["epoch"], bool):
+        raise ValueError("its epoch %d is not whole" % number)
+    for name, value in row.items():
+        unknown = value is None and name in UNKNOWABLE
+        whole = name not in ("epoch", "iterations", "attempt") or type(value) is int
+        if not unknown and not (type(value) in (int, float) and whole and np.isfinite(value)):
+            raise ValueError("%s of its epoch %d is %.40r" % (name, number, value))
+        if name not in UNKNOWABLE and value < 0:
+            raise ValueError("%s of its epoch %d is below 0" % (name, number))
+    return row
+
+
+def _expect_times(times: np.ndarray, warmup: np.ndarray, iterations: int) -> None:
+    right = times.dtype == np.float64 and times.ndim == 2 and times.shape[1] == iterations
+    if not (right and warmup.dtype == np.bool_ and warmup.shape == (iterations,)):
+        raise ValueError("its times are not those of its epochs")
+    if not (np.isfinite(times).all() and (times >= 0).all()):
+        raise ValueError("its times are not seconds")
