@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from steplab.core.order_statistics import median_interval
 from steplab.core.record import Mode, Record
+from steplab.store.doubt import doubt_columns
 
 Array = NDArray[np.float64]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
@@ -34,6 +35,7 @@ def trial_row(record: Record) -> dict[str, Any]:
     row |= dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan)
     if record.status == "ok":
         row |= _times(record)
+    row |= doubt_columns(record, slowest(record, "native", "t_iter") if record.status == "ok" else None)
     return row | _around(record)
 
 
