@@ -45,6 +45,7 @@ class Imbalance:
     phase: str  # where the slow rank spends most of what the other waits
     phase_share: float  # of the difference between the two
     layer: str | None = None
+    verdict: str | None = None  # on the trial: other programs can make ranks uneven
 
     @property
     def sentence(self) -> str:
@@ -69,7 +70,8 @@ def imbalance(trials: pd.DataFrame, iterations: pa.Table, layers: pa.Table, most
     worst = pairs.sort_values("share", ascending=False)[: most if most is not None else len(pairs)]
     names, lif = several["trial"].to_numpy(), several["lif"].to_numpy(dtype=float)
     found = [_finding(str(names[row["trial"]]), lif[row["trial"]], row) for row in worst.to_dict("records")]
-    return _with_layers(found, layers)
+    verdicts = dict(zip(names, several.get("verdict", [None] * len(names)), strict=True))
+    return _with_layers([replace(one, verdict=verdicts[one.trial]) for one in found], layers)
 
 
 @dataclass(frozen=True)
