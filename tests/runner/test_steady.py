@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from steplab.core.study import Measure
-from steplab.runner.steady import PHASED_WARMUP, WARMUP_BLOCK, WARMUP_CAP, Director, is_precise
+from steplab.core.warm_up import BLOCK as WARMUP_BLOCK
+from steplab.core.warm_up import CAP as WARMUP_CAP
+from steplab.runner.steady import PHASED_WARMUP, Director, is_precise
 
 
 def directed(director: Director, cost: list[float] | None = None, mode: str = "native") -> tuple[list[int], int]:
@@ -31,6 +33,30 @@ def test_a_steady_trial_warms_up_for_two_blocks() -> None:
 def test_a_falling_trial_warms_up_longer() -> None:
     asked, _ = directed(Director(Measure(iterations=30), 1), [10 * 0.8**i for i in range(15)])
     assert sum(n < 0 for n in asked) > 2
+
+
+def test_a_decline_too_slow_for_two_blocks_is_seen() -> None:
+    rng = np.random.default_rng(0)
+    slow = (1 + 0.5 * np.exp(-np.arange(200) / 20)) * rng.lognormal(0, 0.01, 200)
+    asked, _ = directed(Director(Measure(iterations=30), 1), slow.tolist())
+    assert -sum(n for n in asked if n < 0) >= 30
+
+
+def test_noise_alone_does_not_prolong_the_warm_up() -> None:
+    rng = np.random.default_rng(0)
+    lengths = []
+    for _ in range(50):
+        asked, _ = directed(Director(Measure(iterations=30), 1), rng.lognormal(0, 0.15, 200).tolist())
+        lengths.append(-sum(n for n in asked if n < 0))
+    assert np.mean(lengths) < 18
+
+
+def test_the_cap_of_the_measured_iterations_is_overridable() -> None:
+    rng = np.random.default_rng(0)
+    noisy = rng.lognormal(0, 1, 9000).tolist()
+    for cap in (40, 400):
+        measure = Measure(iterations=20, warmup=0, precision=1e-4, max_iterations=cap)
+        assert directed(Director(measure, 1), noisy)[1] == cap
 
 
 def test_warm_up_has_a_cap() -> None:
@@ -67,6 +93,12 @@ def test_precision_has_a_cap() -> None:
 
 
 def test_precision_is_a_share_of_the_median() -> None:
-    times = np.linspace(0.9, 1.1, 101)
+    times = np.random.default_rng(0).permutation(np.linspace(0.9, 1.1, 101))
     assert is_precise(times, 0.05)
     assert not is_precise(times, 0.01)
+
+
+def test_iterations_that_resemble_each_other_count_for_fewer() -> None:
+    mixed = np.random.default_rng(0).permutation(np.linspace(0.9, 1.1, 101))
+    assert is_precise(mixed, 0.03)
+    assert not is_precise(np.sort(mixed), 0.03)

@@ -8,38 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from steplab.core.order_statistics import median_interval
+from steplab.core.steadiness import median_error
 from steplab.core.study import Measure
+from steplab.core.warm_up import BLOCK, CAP, is_steady
 from steplab.runner.launch import Document
 
-WARMUP_BLOCK = 5
-WARMUP_CAP = 40
 PHASED_WARMUP = 2
 OVERLAP_ITERATIONS = 20  # of mode `overlap` at most: it explains the step, it does not measure its time
-TOLERANCE = 0.05
-
-
-def is_steady(times: Sequence[float]) -> bool:
-    """Whether the last two blocks agree: their medians differ by less than 5 % or less than the noise.
-
-    >>> is_steady([9, 3, 2, 2, 2, 1, 1, 1, 1, 1])
-    False
-    >>> is_steady([1, 1, 1, 1, 1, 1, 1, 1.01, 1, 1])
-    True
-    """
-    if len(times) < 2 * WARMUP_BLOCK:
-        return False
-    before = np.asarray(times[-2 * WARMUP_BLOCK : -WARMUP_BLOCK])
-    now = np.asarray(times[-WARMUP_BLOCK:])
-    middle = float(np.median(now))
-    spread = 1.4826 * float(np.median(np.abs(now - middle)))
-    return abs(float(np.median(before)) - middle) <= max(TOLERANCE * middle, spread)
 
 
 def is_precise(times: NDArray[np.float64], precision: float) -> bool:
-    """Whether the interval of the median is within ± that share of it."""
-    low, high = median_interval(times)
-    return (high - low) / 2 <= precision * float(np.median(times))
+    """Whether the 95 % interval of the median is within ± that share of it, autocorrelation taken into account."""
+    return median_error(times) <= precision
 
 
 @dataclass
@@ -82,7 +62,7 @@ class Director:
         if self.measure.warmup != "auto":
             return self.measure.warmup if not self.times else 0
         cycles = self._cycles(self.times)
-        return 0 if is_steady(cycles) or len(cycles) >= WARMUP_CAP else WARMUP_BLOCK * self.accumulate
+        return 0 if is_steady(cycles) or len(cycles) >= CAP else BLOCK * self.accumulate
 
     def _measured_left(self) -> int:
         have, wanted = len(self.times), self.measure.iterations

@@ -1,0 +1,142 @@
+"""Whether a series of times stands still: trend, change of level, autocorrelation; pure functions on arrays.
+
+Successive iterations resemble each other (a neighbour's burst lasts for many), so a test that takes them as
+independent calls mere noise a drift. Each test here widens its own variance by the lag-1 autocorrelation that is left
+after the suspected drift has been taken out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steplab.core.order_statistics import median_interval
+
+Array = NDArray[np.float64]
+MOST_POINTS = 240  # longer series are first cut into that many blocks' medians: pairs are compared
+FEWEST_POINTS = 8  # below that no rank test can be sure of anything at 1 %
+HIGHEST_CORRELATION = 0.9  # beyond it the effective number of values would fall to almost none
+
+
+@dataclass(frozen=True)
+class Drift:
+    """By which share a series changed and how surprising that is if nothing changed; `at` is where the level moved."""
+
+    change: float = 0.0
+    p: float = 1.0
+    at: int | None = None  # None for a gradual change
+
+
+def robust_sigma(values: Array) -> float:
+    """Standard deviation as the median absolute deviation tells it, deaf to outliers.
+
+    >>> round(robust_sigma(np.array([1.0, 2.0, 3.0, 4.0, 100.0])), 4)
+    1.4826
+    """
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+
+
+def correlation_inflation(residuals: Array) -> float:
+    """By how much autocorrelation widens the variance of a mean or a rank statistic: (1 + ρ)/(1 − ρ), at least 1.
+
+    ρ is the lag-1 correlation of ranks, with its bias of about −1/n put back (Kendall, Biometrika 41, 1954).
+
+    >>> correlation_inflation(np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]))
+    1.0
+    """
+    n = len(residuals)
+    ranks = _ranks(residuals)
+    ranks -= (n + 1) / 2
+    total = float(ranks @ ranks)
+    if n < 3 or not total:
+        return 1.0
+    rho = float(ranks[1:] @ ranks[:-1]) / total + 1.0 / n
+    rho = min(max(rho, 0.0), HIGHEST_CORRELATION)
+    return (1.0 + rho) / (1.0 - rho)
+
+
+def trend(times: Array) -> Drift:
+    """A gradual change: Theil-Sen slope over the whole series, judged by the Mann-Kendall test.
+
+    The variance is corrected for autocorrelation after Yue and Wang (Water Resources Management 18, 2004).
+
+    >>> trend(np.linspace(1.0, 1.2, 30)).change > 0.15
+    True
+    """
+    values, _ = _thinned(times)
+    n = len(values)
+    first, second = _pairs(n)
+    differences = values[second] - values[first]
+    slope = float(np.median(differences / (second - first)))
+    score = abs(float(np.sign(differences).sum()))
+    variance = (n * (n - 1) * (2 * n + 5) - _ties(values)) / 18.0
+    if variance <= 0:
+        return Drift()
+    variance *= correlation_inflation(values - slope * np.arange(n))
+    p = math.erfc(max(score - 1.0, 0.0) / math.sqrt(2.0 * variance))
+    return Drift(slope * (n - 1) / float(np.median(values)), p)
+
+
+def shift(times: Array) -> Drift:
+    """A change of level somewhere in the series: Pettitt's test (Applied Statistics 28, 1979)."""
+    values, block = _thinned(times)
+    n = len(values)
+    ranks = _ranks(values)
+    sums = np.abs(2.0 * np.cumsum(ranks)[:-1] - np.arange(1, n) * (n + 1.0))
+    at = int(np.argmax(sums)) + 1
+    before, after = float(np.median(values[:at])), float(np.median(values[at:]))
+    level = np.where(np.arange(n) < at, before, after)
+    score = float(sums[at - 1]) ** 2 / correlation_inflation(values - level)
+    p = min(1.0, 2.0 * math.exp(-6.0 * score / (n**3 + n**2)))
+    return Drift(after / before - 1.0 if before else 0.0, p, at * block)
+
+
+def drift(times: Array) -> Drift:
+    """The surer of a gradual change and a change of level; none is claimed of a very short series."""
+    if len(times) < FEWEST_POINTS or not float(np.median(times)):
+        return Drift()
+    return min(trend(times), shift(times), key=lambda one: one.p)
+
+
+def median_error(times: Array) -> float:
+    """Half the width of the median's 95 % interval as a share of it, widened by the iterations' autocorrelation."""
+    low, high = median_interval(times)
+    middle = float(np.median(times))
+    if not middle:
+        return 0.0
+    return (high - low) / 2 / middle * math.sqrt(correlation_inflation(times - middle))
+
+
+def _thinned(times: Array) -> tuple[Array, int]:
+    """Medians of consecutive blocks if the series is long, and how many values make a block."""
+    block = -(-len(times) // MOST_POINTS)
+    if block == 1:
+        return times, 1
+    whole = len(times) // block * block
+    medians: Array = np.median(times[:whole].reshape(-1, block), axis=1)
+    return medians, block
+
+
+@lru_cache(maxsize=64)
+def _pairs(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The positions of all pairs, the earlier one first."""
+    first, second = np.triu_indices(n, 1)
+    return first, second
+
+
+def _ranks(values: Array) -> Array:
+    """Ranks from 1, equal values sharing their mean rank."""
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, values, "left")
+    ranks: Array = (below + np.searchsorted(ordered, values, "right") + 1) / 2.0
+    return ranks
+
+
+def _ties(values: Array) -> float:
+    """What equal values take from the variance of the Mann-Kendall score (times 18)."""
+    counts = np.unique(values, return_counts=True)[1].astype(float)
+    return float((counts * (counts - 1) * (2 * counts + 5)).sum())

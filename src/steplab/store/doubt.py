@@ -1,0 +1,171 @@
+"""The verdict on one trial: what in its own record speaks against its numbers.
+
+Each doubt is one short sentence with its number, led by the word for its kind (`drift: …`), so that tables, sentences
+and counts can be made of it. The thresholds say where a person should look, not where a number is false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steplab.core.record import Mode, Record
+from steplab.core.steadiness import drift, median_error, robust_sigma
+from steplab.core.trial import accumulation
+from steplab.core.warm_up import CAP, is_steady
+
+Array = NDArray[np.float64]
+Verdict = Literal["clean", "doubtful", "bad"]
+
+# An interquartile range of 27 % of the median; PyTorch's benchmark module calls more than 25 % a large one.
+SPREAD = 0.20
+SPREAD_BAD = 0.50  # the slow half of the iterations takes about twice as long as the fast half
+# What the warm-up tolerates too: a smaller change is lost in the differences between processes.
+DRIFT = 0.05
+DRIFT_BAD = 0.25  # the median depends on how long was measured more than on what was measured
+DRIFT_P = 0.01  # one false alarm in a hundred steady trials
+OUTLIERS = 0.10  # log-normal times have 0.3 % of them; from a tenth on they are a second kind of step
+FEWEST_OUTLIERS = 3  # one odd step among eight is no share to speak of
+OUTLIER_SIGMAS = 3.0
+TIMER_SHARE = 0.01  # times closer together than this are equal, whatever the median deviation says
+OTHERS = 0.15  # beside two busy cores this is a third of one
+OTHERS_BAD = 0.50  # others had more of the machine than all that could be left for the trial
+ERROR = 0.10  # a median known worse than this cannot tell usual configurations apart
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One thing that speaks against a trial."""
+
+    kind: str
+    text: str
+    bad: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+def doubt_columns(record: Record, native: Array | None) -> dict[str, Any]:
+    """The columns verdict, doubts, outliers, other_cpu_share and throttled of a trial with these native step times."""
+    share = other_cpu_share(record)
+    row: dict[str, Any] = {"verdict": None, "doubts": "", "outliers": np.nan, "other_cpu_share": share}
+    row["throttled"] = record.throttled
+    if native is None or not native.size:
+        return row
+    found = doubts(record, native)
+    row |= {"verdict": verdict(found), "doubts": "; ".join(map(str, found)), "outliers": outlier_share(native)}
+    return row
+
+
+def verdict(found: list[Doubt]) -> Verdict:
+    """One word for all doubts.
+
+    >>> verdict([]), verdict([Doubt("drift", "…")]), verdict([Doubt("drift", "…", bad=True)])
+    ('clean', 'doubtful', 'bad')
+    """
+    if not found:
+        return "clean"
+    return "bad" if any(doubt.bad for doubt in found) else "doubtful"
+
+
+def doubts(record: Record, native: Array) -> list[Doubt]:
+    """All that speaks against the trial, what concerns its times first."""
+    found = [_spread(native), _drift(native), _outliers(native), _precision(record, native)]
+    found += [_warmup(record), _others(other_cpu_share(record)), _throttled(record.throttled)]
+    return [doubt for doubt in found if doubt is not None]
+
+
+def kind_of(text: str) -> str:
+    """The kind of a doubt from its sentence.
+
+    >>> kind_of("drift: the step time rises by 12 % in the course of the trial")
+    'drift'
+    """
+    return text.partition(": ")[0]
+
+
+def outlier_share(times: Array) -> float:
+    """Share of the times that lie more than three robust standard deviations from the median, on the log scale.
+
+    >>> outlier_share(np.array([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.0, 9.0]))
+    0.125
+    """
+    logs = np.log(np.maximum(times, np.finfo(float).tiny))
+    reach = max(OUTLIER_SIGMAS * robust_sigma(logs), TIMER_SHARE)
+    return float(np.mean(np.abs(logs - np.median(logs)) > reach))
+
+
+def other_cpu_share(record: Record) -> float | None:
+    """Share of the machine's CPU time that other programs took during the trial; None where that was not measured."""
+    cpus = record.machine.get("cpus")
+    if record.other_cpu_s is None or not isinstance(cpus, int) or not cpus or not record.seconds:
+        return None
+    return min(record.other_cpu_s / (record.seconds * cpus), 1.0)
+
+
+def _spread(native: Array) -> Doubt | None:
+    middle = float(np.median(native))
+    spread = robust_sigma(native) / middle if middle else 0.0
+    if spread <= SPREAD:
+        return None
+    return Doubt("spread", f"its iterations differ by {spread:.0%}", spread > SPREAD_BAD)
+
+
+def _drift(native: Array) -> Doubt | None:
+    found = drift(native)
+    if abs(found.change) <= DRIFT or found.p >= DRIFT_P:
+        return None
+    way = "rises" if found.change > 0 else "falls"
+    where = "in the course of the trial" if found.at is None else f"from iteration {found.at} of {native.size} on"
+    return Doubt("drift", f"the step time {way} by {abs(found.change):.0%} {where}", abs(found.change) > DRIFT_BAD)
+
+
+def _outliers(native: Array) -> Doubt | None:
+    share = outlier_share(native)
+    if share <= OUTLIERS or share * native.size < FEWEST_OUTLIERS - 0.5:
+        return None
+    return Doubt("outliers", f"{share:.0%} of its iterations lie far from the others")
+
+
+def _precision(record: Record, native: Array) -> Doubt | None:
+    """The interval of the median against what was asked, or against what is of use."""
+    asked = record.measure.get("precision")
+    error = median_error(native)
+    if isinstance(asked, float) and error > asked:
+        most = record.measure.get("max_iterations")
+        return Doubt("precision", f"±{asked:.1%} was asked, ±{error:.1%} reached in at most {most} iterations")
+    if asked is None and error > ERROR:
+        return Doubt("precision", f"its median is known to ±{error:.0%} only")
+    return None
+
+
+def _warmup(record: Record) -> Doubt | None:
+    """A warm-up that met its cap before the times stood still."""
+    if record.measure.get("warmup") != "auto":
+        return None
+    cycle = accumulation(str(record.resolved.get("strategy", "sync")))
+    by_rank = [_warmup_times(rank.modes["native"]) for rank in record.ranks]
+    whole = min(map(len, by_rank)) // cycle * cycle
+    times = np.max([one[:whole] for one in by_rank], axis=0).reshape(-1, cycle).mean(axis=1)
+    if len(times) < CAP or is_steady(times.tolist()):
+        return None
+    return Doubt("warm-up", f"the times had not settled after {whole} iterations, its cap")
+
+
+def _warmup_times(mode: Mode) -> Array:
+    times: Array = np.asarray(mode.columns["t_iter"])[np.asarray(mode.warmup, dtype=bool)]
+    return times
+
+
+def _others(share: float | None) -> Doubt | None:
+    if share is None or share <= OTHERS:
+        return None
+    return Doubt("others", f"other programs took {share:.0%} of the machine", share > OTHERS_BAD)
+
+
+def _throttled(seen: str | None) -> Doubt | None:
+    # The parts of what was seen must not look like doubts of their own.
+    return Doubt("throttling", seen.replace("; ", ", ")) if seen else None
