@@ -85,6 +85,13 @@ class Data(_Section):
     samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
 
 
+class Imported(_Section):
+    """[imported]: the times were measured elsewhere; such a study is analysed and modelled, never run."""
+
+    format: str
+    source: str = ""
+
+
 @dataclass(frozen=True)
 class Study:
     """One declared experiment, checked."""
@@ -97,9 +104,11 @@ class Study:
     exclude: tuple[Mapping[str, Levels], ...]
     text: str  # the file as written, kept with the records
     path: Path
+    imported: Imported | None = None
 
     @property
     def protocol(self) -> dict[str, object]:
         """What must not change between runs into one folder: kind of trials and measurement protocol."""
         measure = self.measure.model_dump(exclude={"timeout_s", "retries"})
-        return {"kind": self.about.kind, "measure": measure, "data": self.data.model_dump()}
+        imported = self.imported.format if self.imported else None
+        return {"kind": self.about.kind, "measure": measure, "data": self.data.model_dump(), "imported": imported}
