@@ -129,6 +129,8 @@ def _measured(record: Record, mode: str, column: str) -> Array:
     """
     cycle = _accumulation(record)
     arrays = [_without_warmup(rank.modes[mode], column) for rank in record.ranks]
+    if min(map(len, arrays)) < cycle:  # imported averages are one row for a whole accumulation
+        cycle = 1
     whole = min(map(len, arrays)) // cycle * cycle
     stacked = np.stack([array[:whole] for array in arrays])
     return stacked.reshape(len(arrays), -1, cycle).mean(axis=2) if cycle > 1 else stacked

@@ -91,6 +91,7 @@ def appearing(out: Path) -> Iterator[Path]:
 
 def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
     known = {**trial.known, **trial.config}
+    _check_counts(known)
     seconds = max(sum(rank.modes["native"].columns["t_iter"]) for rank in trial.ranks)
     return Record(
         study=study.name,
@@ -99,7 +100,7 @@ def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
         kind="step",
         status="ok",
         config=dict(trial.config),
-        resolved={**_resolved(known, len(trial.ranks)), **known},
+        resolved=_resolved(known, len(trial.ranks)),
         measure={"imported": study.format},
         ranks=list(trial.ranks),
         threads=int(known.get("threads", 1)),
@@ -112,13 +113,23 @@ def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
     )
 
 
-def _resolved(known: Mapping[str, Level], ranks: int) -> dict[str, Level]:
+def _check_counts(known: Mapping[str, Level]) -> None:
+    for name in ("workers", "batch_size", "global_batch_size", "threads"):
+        value = known.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 31:
+            raise InputError(f"{value!r} is not a count", where=name, hint="give whole numbers from 1 on")
+
+
+def _resolved(known: Mapping[str, Level], ranks: int) -> dict[str, Level | dict[str, Level]]:
     """What every trial has, where the source does not say it: one sample a batch makes throughput count batches."""
     workers = int(known.get("workers", ranks))
     whole = known.get("global_batch_size")
-    batch_size = int(whole) // workers if isinstance(whole, int | float) else 1
+    batch_size = max(int(whole) // workers, 1) if whole is not None else 1
     words = dict.fromkeys(("framework", "network", "dataset", "optimizer"), UNKNOWN)
-    return {**words, "batch_size": max(batch_size, 1), "workers": workers, "threads": 1, "strategy": "sync"}
+    made = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
+    # Others may call their strategies as they like; only a known one tells how iterations belong together.
+    right = re.fullmatch(r"sync|ps-sync|ps-async|accumulate:[1-9]\d{0,5}", str(known.get("strategy", "sync")))
+    return {**made, "strategy": right[0] if right else "sync"}
 
 
 def study_text(study: ForeignStudy) -> str:

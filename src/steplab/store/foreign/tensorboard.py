@@ -27,7 +27,7 @@ def write_tensorboard(tables: Tables, out: Path) -> int:
     steps = _step_times(tables)
     with appearing(out) as place:
         for _, row in ok.iterrows():
-            found = row.to_dict()
+            found = {str(name): value for name, value in row.items()}
             _run(place / str(row["trial"]), found, tables.factors, steps.get(row["trial"], np.empty(0)))
     return len(ok)
 
@@ -41,8 +41,8 @@ def _step_times(tables: Tables) -> dict[str, Any]:
 
 
 def _run(place: Path, row: dict[str, Any], factors: tuple[str, ...], times: Any) -> None:
-    from tensorboardX import FileWriter
-    from tensorboardX.summary import hparams, scalar
+    from tensorboardX import FileWriter  # type: ignore[import-untyped]
+    from tensorboardX.summary import hparams, scalar  # type: ignore[import-untyped]
 
     began = pd.Timestamp(row["started"]).timestamp()
     levels = {name: _level(row[name]) for name in (*factors, "replicate") if name in row and not pd.isna(row[name])}
