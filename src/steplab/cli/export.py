@@ -155,7 +155,12 @@ def _mlflow(wish: _Wish, to: Path) -> _Written:
 
     must_be_free(to, "--to")
     runs = write_mlflow(tables.load(wish.folder), wish.folder.absolute().name, to)
-    return _Written(str(to), f"{runs} runs in {to}", {"rows": runs}, f"MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {to}")
+    return _Written(
+        str(to),
+        f"{runs} runs in {to}",
+        {"rows": runs},
+        f"MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {to}",
+    )
 
 
 def _tensorboard(wish: _Wish, to: Path) -> _Written:

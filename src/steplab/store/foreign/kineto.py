@@ -23,7 +23,7 @@ from steplab.store.foreign.kineto_trace import Event, KinetoTrace, optimizers, r
 from steplab.store.foreign.spans import Spans, covers, length, minus, union, within
 
 PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_c", "t_u")
-MICRO = 1e-6
+NANO = 1e-9
 MODULE = "nn.Module: "
 
 
@@ -200,8 +200,8 @@ def _kind(kernel: str, launched: float, host: _Host) -> str:
 
 
 def _step(step: Event, spans: Mapping[str, Spans], communication: Spans, exposed: Spans) -> Step:
-    phases = {name: length(stretch) * MICRO for name, stretch in spans.items()}
-    return Step((step.end - step.start) * MICRO, phases, length(communication) * MICRO, length(exposed) * MICRO)
+    phases = {name: length(stretch) * NANO for name, stretch in spans.items()}
+    return Step((step.end - step.start) * NANO, phases, length(communication) * NANO, length(exposed) * NANO)
 
 
 def _layers(trace: KinetoTrace, common: frozenset[int]) -> list[LayerTime]:
@@ -219,10 +219,10 @@ def _layers_of(finder: _Finder, step: Event, iteration: int) -> list[LayerTime]:
     owner = _owners(modules, operations, functions[0].start if functions else step.end)
     forward: dict[str, float] = {}
     for module in modules:
-        forward[module.name] = forward.get(module.name, 0.0) + (module.end - module.start) * MICRO
+        forward[module.name] = forward.get(module.name, 0.0) + (module.end - module.start) * NANO
     backward = dict.fromkeys(("", *forward), 0.0)
     for function in functions:
-        backward[owner.get(function.link, "")] += (function.end - function.start) * MICRO
+        backward[owner.get(function.link, "")] += (function.end - function.start) * NANO
     return [
         LayerTime(layer=name.removeprefix(MODULE), iteration=iteration, t_f=t_f, t_b=backward[name])
         for name, t_f in forward.items()
@@ -257,7 +257,7 @@ def _innermost(modules: Sequence[Event]) -> list[Event]:
 def _started(trace: KinetoTrace) -> str:
     """When the first step began, if the trace's clock is the world's."""
     base = trace.about.get("baseTimeNanoseconds", 0)
-    seconds = trace.steps[0][1].start * MICRO + (base * 1e-9 if isinstance(base, int | float) else 0.0)
+    seconds = trace.steps[0][1].start * NANO + (base * 1e-9 if isinstance(base, int | float) else 0.0)
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):

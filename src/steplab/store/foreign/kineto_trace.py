@@ -7,7 +7,6 @@ torch/profiler, which names its own annotations.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,15 +22,16 @@ COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl)[:_D]|c10d::|record_param_comm
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 LAUNCH = ("cuda_runtime", "cuda_driver")
 MOST_EVENTS = 20_000_000
+MOST_TIME = 1e16  # microseconds since 1970 in the year 2286
 Thread = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
 class Event:
-    """One span of a trace, in microseconds; `link` ties a kernel to its launch or a backward function to its op."""
+    """One span of a trace, in whole nanoseconds; `link` ties a kernel to its launch, a backward function to its op."""
 
-    start: float
-    end: float
+    start: int
+    end: int
     thread: Thread
     name: str
     link: int = -1
@@ -133,7 +133,7 @@ def _event(said: Any) -> Event | None:
     """A complete event with a place in time; None for all others."""
     if not isinstance(said, dict) or said.get("ph") != "X":
         return None
-    start, duration = _number(said.get("ts")), _number(said.get("dur"))
+    start, duration = _nanoseconds(said.get("ts")), _nanoseconds(said.get("dur"))
     name = said.get("name")
     if start is None or duration is None or duration < 0 or not isinstance(name, str):
         return None
@@ -142,15 +142,15 @@ def _event(said: Any) -> Event | None:
     return Event(start, start + duration, thread, name, _link(arguments if isinstance(arguments, dict) else {}))
 
 
-def _number(value: Any) -> float | None:
-    """A time that is one; older Kineto writes some of them as text."""
+def _nanoseconds(value: Any) -> int | None:
+    """A time in microseconds that is one, exact to the nanosecond; older Kineto writes some of them as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(value)
-    except (ValueError, OverflowError):
+        number = value if isinstance(value, int) else float(value)
+    except ValueError:
         return None
-    return number if math.isfinite(number) and abs(number) < 1e15 else None
+    return round(number * 1000) if abs(number) < MOST_TIME else None
 
 
 def _plain(value: Any) -> Any:
