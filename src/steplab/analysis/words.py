@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from steplab.analysis.leftover import unexplained
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.core.units import count, seconds, span
@@ -25,6 +26,7 @@ def sentences(analysis: Analysis) -> list[str]:
         return ["No trial of this study has been measured.", analysis.noise.advice]
     said = [_fastest(analysis), _where(analysis.groups[0], analysis)]
     said += [text for text in (_scaling(analysis), _effect(analysis)) if text]
+    said += unexplained(analysis.groups, analysis.varied)
     said.append(_trust(analysis))
     return said
 

@@ -23,7 +23,7 @@ def status(
     """
     from steplab.cli._plan import summary
     from steplab.core.study_file import read_study
-    from steplab.core.trial import describe
+    from steplab.core.trial import Trial, describe
     from steplab.core.units import seconds as shown
     from steplab.design.plan import plan
     from steplab.store import records
@@ -31,8 +31,9 @@ def status(
 
     place = StudyFolder(folder)
     place.must_exist()
-    trials = plan(read_study(place.study))
+    study = read_study(place.study)
     done = list(records.all_records(place))
+    trials = [Trial(record.config, record.replicate) for record in done] if study.imported else plan(study)
     document = summary(place, trials) | {"seconds": round(sum(record.seconds for record in done), 3)}
     failed = [record for record in done if record.status != "ok"]
     if as_json:

@@ -95,6 +95,13 @@ class Data(_Section):
     samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
 
 
+class Imported(_Section):
+    """[imported]: the times were measured elsewhere; such a study is analysed and modelled, never run."""
+
+    format: str
+    source: str = ""
+
+
 @dataclass(frozen=True)
 class Study:
     """One declared experiment, checked."""
@@ -108,10 +115,13 @@ class Study:
     text: str  # the file as written, kept with the records
     path: Path
     train: Train = field(default_factory=Train)
+    imported: Imported | None = None
 
     @property
     def protocol(self) -> dict[str, object]:
         """What must not change between runs into one folder: kind of trials and measurement protocol."""
         measure = self.measure.model_dump(exclude={"timeout_s", "retries"})
         train = self.train.model_dump(exclude={"checkpoint_every"}) if self.about.kind == "train" else None
-        return {"kind": self.about.kind, "measure": measure, "data": self.data.model_dump(), "train": train}
+        imported = self.imported.format if self.imported else None
+        about = {"kind": self.about.kind, "train": train, "imported": imported}
+        return {**about, "measure": measure, "data": self.data.model_dump()}

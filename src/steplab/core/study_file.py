@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from steplab.core import catalogue
 from steplab.core.errors import StudyError, allowed, nearest
-from steplab.core.study import About, Data, Design, Factor, Levels, Measure, Range, Study, Train
+from steplab.core.study import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
 from steplab.core.trial import Level
 from steplab_worker.options import Option
 
-SECTIONS = ("study", "factors", "design", "measure", "train", "data", "exclude")
+SECTIONS = ("study", "factors", "design", "measure", "train", "data", "exclude", "imported")
 _MAX_BYTES = 10_000_000
 S = TypeVar("S", bound=BaseModel)
 
@@ -88,10 +88,11 @@ class _Reader:
         measure = self._section(Measure, tables, "measure")
         design = self._section(Design, tables, "design")
         data = self._section(Data, tables, "data")
-        factors = self._factors(tables.get("factors"), design)
+        imported = self._section(Imported, tables, "imported") if "imported" in tables else None
+        factors = self._foreign(tables["factors"]) if imported else self._factors(tables.get("factors"), design)
         self._pairs(factors)
         exclude, train = self._exclude(tables, factors), self._train(tables, about)
-        return Study(about, factors, design, measure, data, exclude, self.text, self.path, train)
+        return Study(about, factors, design, measure, data, exclude, self.text, self.path, train, imported)
 
     def _train(self, tables: Mapping[str, Any], about: About) -> Train:
         if "train" in tables and about.kind != "train":
@@ -151,6 +152,12 @@ class _Reader:
                 raise self.fail(f"unknown factor {name!r}", nearest(name, known), "factors", name)
             factors[name] = self._factor(name, value, known[name], design)
         return factors
+
+    def _foreign(self, said: Any) -> dict[str, Factor]:
+        """The factors of an imported study: whatever its source varied, known here or not."""
+        if not isinstance(said, dict):
+            raise self.fail("must be a section with fields", "write [factors] on a line of its own", "factors")
+        return {name: self._levels(name, value) for name, value in said.items()}
 
     def _known(self, said: Mapping[str, Any]) -> dict[str, Option]:
         """The factors that the study's own frameworks and networks know."""

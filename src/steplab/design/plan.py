@@ -14,6 +14,9 @@ from steplab.core.trial import Config, Level, Trial, describe
 
 def plan(study: Study) -> list[Trial]:
     """All trials: each replicate is a block that holds every configuration once, in its own random order."""
+    if study.imported:
+        what = f"was imported ({study.imported.format}): its times were measured elsewhere, so there is nothing to run"
+        raise StudyError(what, where=str(study.path), hint="`steplab analyze` and `steplab report` read its folder")
     configs = configurations(study)
     trials = []
     for replicate in range(study.design.replicates):

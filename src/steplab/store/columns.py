@@ -16,7 +16,7 @@ from steplab.store.training import training_row
 Array = NDArray[np.float64]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
 TIMES = ("t_iter", *PHASES, "t_other")
-RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", *OVERLAP)
+RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", *OVERLAP)
 ALWAYS = (
     "framework",
     "network",
@@ -71,13 +71,23 @@ def _phases(record: Record) -> dict[str, Any]:
     row = {name: float(values[:, typical].mean()) for name, values in by_rank.items()}
     phased = row.pop("t_iter")
     row["t_other"] = phased - sum(row.values())
-    row["t_c"] = row["t_wait"] + row["t_move"]
+    if "t_c" not in row and "t_move" in row:  # an imported t_c may be known only as a whole
+        row["t_c"] = row.get("t_wait", 0.0) + row["t_move"]
     native = float(np.median(slowest(record, "native", "t_iter")))
+    compute = [by_rank[name] for name in ("t_f", "t_b") if name in by_rank]
+    if "imported" in record.measure and len(record.ranks) < int(row_value(record, "workers")):
+        compute = []  # the source gives one time for all workers, which hides their imbalance
     return row | {
         "t_iter_phased": phased,
-        "observer_cost": phased / native - 1.0 if native else np.nan,
-        "lif": load_imbalance(np.median(by_rank["t_f"] + by_rank["t_b"], axis=1)),
+        "observer_cost": phased / native - 1.0 if native and not _one_run(record) else np.nan,
+        "lif": load_imbalance(np.median(sum(compute), axis=1)) if compute else np.nan,
     }
+
+
+def _one_run(record: Record) -> bool:
+    """Whether both modes tell of the same iterations, as imported ones do; then nothing was observed apart."""
+    modes = record.ranks[0].modes
+    return modes["native"].columns["t_iter"] == modes["phased"].columns["t_iter"]
 
 
 def central_half(times: Array) -> NDArray[np.bool_]:
@@ -125,6 +135,8 @@ def _measured(record: Record, mode: str, column: str) -> Array:
     """
     cycle = _accumulation(record)
     arrays = [_without_warmup(rank.modes[mode], column) for rank in record.ranks]
+    if min(map(len, arrays)) < cycle:  # imported averages are one row for a whole accumulation
+        cycle = 1
     whole = min(map(len, arrays)) // cycle * cycle
     stacked = np.stack([array[:whole] for array in arrays])
     return stacked.reshape(len(arrays), -1, cycle).mean(axis=2) if cycle > 1 else stacked
@@ -146,8 +158,9 @@ def _around(record: Record) -> dict[str, Any]:
     """What was used and where, and how it ended."""
     ok = record.status == "ok"
     return {
-        "memory_bytes": max((rank.peak_bytes for rank in record.ranks), default=np.nan),
-        "cpu_s": sum(rank.cpu_s for rank in record.ranks) if ok else np.nan,
+        # An imported record has 0 where nobody looked.
+        "memory_bytes": max((rank.peak_bytes for rank in record.ranks), default=np.nan) or np.nan,
+        "cpu_s": (sum(rank.cpu_s for rank in record.ranks) or np.nan) if ok else np.nan,
         "other_cpu_s": record.other_cpu_s,
         "energy_j": record.energy.joules,
         "energy_provenance": record.energy.provenance,

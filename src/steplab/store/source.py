@@ -7,7 +7,8 @@ numbers (`1,024`, `12 ms`), and every such change is noted.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 
@@ -25,13 +26,15 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 class Source:
     """A table, what was changed in it, the column whose equal values mark dependent rows, and known factors.
 
-    Only a study knows its factors; of another table names and types tell.
+    Only a study knows its factors; of another table names and types tell. `units` are those that stood beside a
+    column's name or its numbers.
     """
 
     frame: pd.DataFrame
     notes: tuple[str, ...] = ()
     group: str | None = None
     factors: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_source(path: Path) -> Source:
@@ -107,12 +110,14 @@ def clean_name(name: object) -> str:
     return name if name.isidentifier() else "x" + "_".join(str(ord(letter)) for letter in bare)
 
 
-def _renamed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _renamed(frame: pd.DataFrame, notes: list[str], units: dict[str, str]) -> pd.DataFrame:
     names: list[str] = []
     for old in frame.columns:
         new, count = clean_name(old), 2
         while new in names:
             new, count = f"{clean_name(old)}_{count}", count + 1
+        if said := re.search(r"[\[({]\s*([a-zA-Zµμ%/]+)\s*[\])}]", str(old)):
+            units[new] = said[1]
         if new != str(old):
             notes.append(f"column {str(old)!r} is read as {new!r}")
         names.append(new)
@@ -124,7 +129,7 @@ def _number_of(text: str) -> tuple[float, str] | None:
     return (float(found[1]), found[2]) if found else None
 
 
-def _numeric(values: pd.Series, name: str, notes: list[str]) -> pd.Series:
+def _numeric(values: pd.Series, name: str, notes: list[str], said: dict[str, str]) -> pd.Series:
     """The column as numbers where every value that is there is one, in one unit; otherwise as it was."""
     text = values.astype("string").str.strip()
     absent = text.isna() | text.str.lower().isin(MISSING).fillna(True)
@@ -139,19 +144,21 @@ def _numeric(values: pd.Series, name: str, notes: list[str]) -> pd.Series:
         return text.mask(absent).astype(object)
     unit = units.pop()
     if unit:
+        said[name] = unit
         notes.append(f"column {name!r} is read as numbers in {unit!r}")
     return pd.Series([number[0] if number else None for number in parsed], index=values.index, dtype=float)
 
 
 def _cleaned(frame: pd.DataFrame) -> Source:
     notes: list[str] = []
-    frame = _renamed(frame, notes)
+    units: dict[str, str] = {}
+    frame = _renamed(frame, notes, units)
     for name in list(frame.columns):
         values = frame[name]
         if values.dtype == bool:
             frame[name] = values.astype(str).astype(object)
         elif not pd.api.types.is_numeric_dtype(values):
-            frame[name] = _numeric(values, name, notes)
+            frame[name] = _numeric(values, name, notes, units)
     frame = frame.dropna(axis=1, how="all")
     group = next((c for c in ("trial", "run", "run_id") if c in frame.columns and frame[c].duplicated().any()), None)
-    return Source(frame, tuple(notes), group)
+    return Source(frame, tuple(notes), group, units=units)

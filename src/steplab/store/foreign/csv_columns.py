@@ -1,0 +1,166 @@
+"""Which column of somebody's table is what: times, keys, factors; by what a person says, otherwise by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from steplab.core import catalogue
+from steplab.core.errors import TableError, allowed, nearest
+from steplab.store.source import Source, clean_name
+
+PHASES = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_wait", "t_move", "t_u")
+KEYS = ("replicate", "rank", "iteration")
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+UNIT_WORDS = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "millis": "ms", "usec": "us"}
+ALIASES = {
+    "t_iter": "iter_time iteration_time step_time time_per_step time_per_iteration t_step time duration elapsed total",
+    "t_io": "io io_time data_time data_loading loading load dataloader read",
+    "t_h2d": "h2d host_to_device copy memcpy transfer",
+    "t_md": "md divide division",
+    "t_f": "f fwd forward forward_time t_forward t_fwd",
+    "t_b": "b bwd backward backward_time t_backward t_bwd",
+    "t_c": "c comm communication comm_time t_comm allreduce all_reduce aggregation sync",
+    "t_wait": "wait waiting",
+    "t_move": "move moving",
+    "t_u": "u update optimizer_time optimizer_step update_time t_update",
+    "replicate": "rep repetition repeat run trial",
+    "rank": "worker_id process gpu_id",
+    "iteration": "iter step batch_index it",
+    "workers": "nodes gpus n_workers num_workers world_size n_gpus ranks processes",
+    "batch_size": "batch bs batchsize mini_batch",
+    "global_batch_size": "global_batch",
+    "network": "net model architecture arch",
+    "learning_rate": "lr",
+}
+MEANING = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases.split())}
+SPREAD = re.compile(
+    r"(std|stdev|sd|var|sem|err|error|low|high|ci|min|max)(_|$)|.*_(std|sd|var|sem|low|high|min|max)(_|$)"
+)
+VALUE = re.compile(r"(mean|median|value|time|seconds|duration|avg|average|t)(_\w+)?$")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table by what they are; in a long table `phase` names phases and `value` holds their times."""
+
+    times: Mapping[str, str]
+    keys: Mapping[str, str]
+    factors: Mapping[str, str]  # the name in steplab and the table's column
+    units: Mapping[str, str]  # of the table's columns
+    phase: str = ""
+    value: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def named(column: str) -> str:
+    """What a column is by its name, or an empty string.
+
+    >>> named("fwd_ms"), named("t_iter_s"), named("Step Time"), named("nodes"), named("colour")
+    ('t_f', 't_iter', 't_iter', 'workers', '')
+    """
+    bare = re.sub(r"\W+", "_", column.strip().lower())
+    return MEANING.get(bare) or MEANING.get(_split(bare)[0], "")
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A name and the unit it ends with."""
+    bare, _, last = name.rpartition("_")
+    unit = UNIT_WORDS.get(last, last)
+    return (bare, unit) if bare and unit in SECONDS else (name, "")
+
+
+def roles(source: Source, said: Mapping[str, str], factors: Sequence[str], where: str) -> Roles:
+    """Decide what each column is; what a person says comes first."""
+    frame = source.frame
+    columns = [str(name) for name in frame.columns]
+    found = _said(said, columns, where)
+    phase = _phase_column(frame, [name for name in columns if name not in found.values()])
+    for column in columns:
+        meaning = named(column)
+        if meaning and meaning not in found and column not in found.values() and column not in (phase, *factors):
+            found[meaning] = column
+    times = {name: column for name, column in found.items() if name in PHASES}
+    rest = [column for column in columns if column not in found.values() and column != phase]
+    value = _value_column(frame, times, rest, where) if phase else ""
+    rest = [column for column in rest if column != value]
+    if not times and not phase:
+        hint = "name it: --columns t_iter=COLUMN; " + allowed(columns)
+        raise TableError("no column is a time", where=where, hint=hint)
+    general = {name: column for name, column in found.items() if name not in PHASES and name not in KEYS}
+    kept, left = _factors(frame, general, rest, factors, where)
+    guessed = [f"column {column!r} is read as {name}" for name, column in found.items() if name != column]
+    notes = [*guessed, *([f"left out: {', '.join(left)} (--factors keeps a column)"] if left else [])]
+    keys = {name: column for name, column in found.items() if name in KEYS and column not in kept.values()}
+    units = {column: _unit(column, source.units, where) for column in (*times.values(), *filter(None, [value]))}
+    return Roles({} if phase else times, keys, kept, units, phase, value, tuple(notes))
+
+
+def _said(said: Mapping[str, str], columns: Sequence[str], where: str) -> dict[str, str]:
+    """What a person said, checked; a column may be named as written in the file."""
+    found = {}
+    for name, column in said.items():
+        if name not in MEANING.values() and not name.isidentifier():
+            raise TableError(
+                f"{name!r} is not a name", where="--columns", hint=allowed(dict.fromkeys(MEANING.values()))
+            )
+        found[name] = _existing(column, columns, f"{where}, --columns")
+    return found
+
+
+def _existing(column: str, columns: Sequence[str], where: str) -> str:
+    for one in (column, clean_name(column)):
+        if one in columns:
+            return one
+    raise TableError(f"there is no column {column!r}", where=where, hint=nearest(column, columns))
+
+
+def _phase_column(frame: pd.DataFrame, columns: Sequence[str]) -> str:
+    """The column of a long table whose words are all phases."""
+    for column in columns:
+        words = list(frame[column].dropna().unique()) if frame[column].dtype == object else []
+        if words and all(named(str(word)) in PHASES for word in words):
+            return column
+    return ""
+
+
+def _value_column(frame: pd.DataFrame, times: Mapping[str, str], rest: Sequence[str], where: str) -> str:
+    numeric = [name for name in (*times.values(), *rest) if pd.api.types.is_numeric_dtype(frame[name])]
+    likely = [name for name in numeric if VALUE.match(name.lower()) and not SPREAD.match(name.lower())]
+    if len(likely) == 1 or (not likely and len(numeric) == 1):
+        return (likely or numeric)[0]
+    what = "it is not clear which column holds the phases' times"
+    raise TableError(what, where=where, hint="name it: --columns t_iter=COLUMN")
+
+
+def _factors(
+    frame: pd.DataFrame, general: Mapping[str, str], rest: Sequence[str], asked: Sequence[str], where: str
+) -> tuple[dict[str, str], list[str]]:
+    """The varied columns, and those that are left out: spreads, and numbers that are no counts."""
+    if asked:
+        kept = {name: _existing(name, list(map(str, frame.columns)), f"{where}, --factors") for name in asked}
+        kept = {named(name) if named(name) in general else name: column for name, column in kept.items()}
+        return kept, [column for column in (*general.values(), *rest) if column not in kept.values()]
+    known = set(catalogue.general())
+    kept, left = dict(general), []
+    for column in rest:
+        values = frame[column]
+        numeric = pd.api.types.is_numeric_dtype(values)
+        whole = numeric and bool((values.dropna() % 1 == 0).all())
+        if SPREAD.match(column.lower()) or not (column in known or whole or not numeric):
+            left.append(column)
+        else:
+            kept[column] = column
+    return kept, left
+
+
+def _unit(column: str, units: Mapping[str, str], where: str) -> str:
+    """The unit that a column says itself: beside its numbers, in brackets or at its name's end."""
+    said = units.get(column, "")
+    unit = UNIT_WORDS.get(said.lower(), said.lower()) if said else _split(column.lower())[1]
+    if unit and unit not in SECONDS:
+        raise TableError(f"{said!r} is not a unit of time", where=f"{where}, column {column!r}", hint=allowed(SECONDS))
+    return unit

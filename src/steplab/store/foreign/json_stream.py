@@ -1,0 +1,131 @@
+"""Reads a large JSON trace piece by piece, plain or gzipped, so that its size in memory is one piece's."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from steplab.core.errors import InputError
+
+CHUNK = 1 << 20
+MOST_BYTES = 16 << 30  # unpacked; a trace of that size is a mistake or an attack
+MOST_PIECE = 64 << 20  # characters of one event
+BLANK = " \t\r\n"
+
+
+def pieces(path: Path, listed: str) -> Iterator[tuple[str, Any]]:
+    """The fields of the JSON object in a file; of the field `listed`, a list, each element by itself.
+
+    A file that is only a list counts as that field. Anything else than JSON becomes one sentence.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            source: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
+            yield from _Reader(source, path).document(listed)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InputError("is a broken gzip file", where=str(path)) from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", where=str(path)) from None
+
+
+class _Reader:
+    """A window that moves over the text; `at` is the next character to read."""
+
+    def __init__(self, source: IO[bytes], path: Path) -> None:
+        self.source, self.path = source, path
+        self.decode = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self.scan = json.JSONDecoder(parse_constant=lambda _: None).raw_decode
+        self.text, self.at, self.read, self.over = "", 0, 0, False
+
+    def document(self, listed: str) -> Iterator[tuple[str, Any]]:
+        opening = self.next_sign()
+        if opening == "[":
+            yield from ((listed, one) for one in self.elements())
+        elif opening == "{":
+            yield from self.fields(listed)
+        else:
+            raise self.wrong()
+
+    def fields(self, listed: str) -> Iterator[tuple[str, Any]]:
+        if self.peek() == "}":
+            return
+        while True:
+            name = self.value()
+            if not isinstance(name, str) or self.next_sign() != ":":
+                raise self.wrong()
+            if name == listed and self.peek() == "[":
+                self.next_sign()
+                yield from ((listed, one) for one in self.elements())
+            else:
+                yield name, self.value()
+            if self.ends("}"):
+                return
+
+    def elements(self) -> Iterator[Any]:
+        if self.peek() == "]":
+            self.at += 1
+            return
+        while True:
+            yield self.value()
+            if self.ends("]"):
+                return
+
+    def ends(self, closing: str) -> bool:
+        sign = self.next_sign()
+        if sign not in (",", closing):
+            raise self.wrong()
+        return sign == closing
+
+    def value(self) -> Any:
+        """The next JSON value; more is read until it is whole."""
+        self.peek()
+        while True:
+            try:
+                value, end = self.scan(self.text, self.at)
+            except (ValueError, RecursionError):
+                end = -1
+            # A number at the window's end may go on beyond it.
+            if end >= 0 and (end < len(self.text) or self.over):
+                self.at = end
+                return value
+            if len(self.text) - self.at > MOST_PIECE or not self.more():
+                raise self.wrong()
+
+    def peek(self) -> str:
+        """The next sign that is not blank; empty at the end."""
+        while True:
+            while self.at < len(self.text) and self.text[self.at] in BLANK:
+                self.at += 1
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.more():
+                return ""
+
+    def next_sign(self) -> str:
+        sign = self.peek()
+        self.at += 1
+        return sign
+
+    def more(self) -> bool:
+        """Read on, doubling the window while one value fills it, so that a long one is not scanned too often."""
+        if self.over:
+            return False
+        content = self.source.read(max(CHUNK, len(self.text) - self.at))
+        self.read += len(content)
+        if self.read > MOST_BYTES:
+            raise InputError(f"is larger than {MOST_BYTES >> 30} GiB", where=str(self.path), hint="profile fewer steps")
+        self.over = not content
+        self.text = self.text[self.at :] + self.decode.decode(content, final=self.over)
+        self.at = 0
+        return True
+
+    def wrong(self) -> InputError:
+        where = f"{self.path}, after {max(self.read - len(self.text) + self.at, 0)} bytes"
+        return InputError("is not valid JSON", where=where, hint="give a trace that torch.profiler wrote")

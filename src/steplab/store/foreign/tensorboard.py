@@ -1,0 +1,64 @@
+"""Writes a study's trials as TensorBoard runs: iteration times as scalars, factors and medians as hyperparameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steplab.core.errors import TableError
+from steplab.core.trial import Level
+from steplab.store.columns import TIMES
+from steplab.store.foreign.imported import appearing
+from steplab.store.tables import Tables
+
+METRICS = (*TIMES, "throughput", "lif", "memory_bytes", "energy_j")
+MOST_POINTS = 1000  # iterations of one trial that are written one by one
+
+
+def write_tensorboard(tables: Tables, out: Path) -> int:
+    """Write the measured trials of a study, one folder of events each; how many there are."""
+    trials = tables.trials
+    ok = trials[trials["status"] == "ok"] if len(trials) else trials
+    if not len(ok):
+        raise TableError("the study has no measured trial to export")
+    steps = _step_times(tables)
+    with appearing(out) as place:
+        for _, row in ok.iterrows():
+            found = {str(name): value for name, value in row.items()}
+            _run(place / str(row["trial"]), found, tables.factors, steps.get(row["trial"], np.empty(0)))
+    return len(ok)
+
+
+def _step_times(tables: Tables) -> dict[str, Any]:
+    """The native iterations of each trial without warm-up: the slowest rank's."""
+    frame = tables.iterations.select(["trial", "mode", "rank", "iteration", "warmup", "t_iter"]).to_pandas()
+    measured = frame[(frame["mode"] == "native") & ~frame["warmup"].astype(bool)]
+    slowest = measured.groupby(["trial", "iteration"], sort=True)["t_iter"].max()
+    return {str(trial): times.to_numpy()[:MOST_POINTS] for trial, times in slowest.groupby(level="trial")}
+
+
+def _run(place: Path, row: dict[str, Any], factors: tuple[str, ...], times: Any) -> None:
+    from tensorboardX import FileWriter  # type: ignore[import-untyped]
+    from tensorboardX.summary import hparams, scalar  # type: ignore[import-untyped]
+
+    began = pd.Timestamp(row["started"]).timestamp()
+    levels = {name: _level(row[name]) for name in (*factors, "replicate") if name in row and not pd.isna(row[name])}
+    metrics = {name: float(row[name]) for name in METRICS if name in row and not pd.isna(row[name])}
+    writer = FileWriter(str(place))
+    try:
+        for summary in hparams(levels, metrics):
+            writer.add_summary(summary, walltime=began)
+        for name, value in metrics.items():
+            writer.add_summary(scalar(name, value), global_step=0, walltime=began)
+        for at, value in enumerate(times):
+            writer.add_summary(scalar("iteration/t_iter", float(value)), global_step=at, walltime=began)
+    finally:
+        writer.close()
+
+
+def _level(value: Any) -> Level:
+    plain = value.item() if hasattr(value, "item") else value
+    return plain if isinstance(plain, bool | int | float | str) else str(plain)
