@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from steplab.core.order_statistics import median_interval
 from steplab.core.record import Mode, Record
+from steplab.store.placement import placement
 
 Array = NDArray[np.float64]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
@@ -34,7 +35,7 @@ def trial_row(record: Record) -> dict[str, Any]:
     row |= dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan)
     if record.status == "ok":
         row |= _times(record)
-    return row | _around(record)
+    return row | _around(record) | placement(record)
 
 
 def _times(record: Record) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from steplab.store.paths import StudyFolder
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 2  # of the cached tables; another one makes them again
+VERSION = 3  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers")
 FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
 MOST_SEGMENTS = 16
