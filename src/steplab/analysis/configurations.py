@@ -51,8 +51,21 @@ class Configurations:
     @cached_property
     def series(self) -> Indices:
         """The series of each configuration: all that it shares with others is everything but the workers."""
-        rest = [name for name in self.keys if name != "workers"]
-        return _numbered(self.rows.iloc[self.first], rest)[0]
+        return _numbered(self.rows.iloc[self.first], [name for name in self.keys if name != "workers"])[0]
+
+    def alike(self, at: int, name: str) -> list[int]:
+        """The configurations that differ from this one in one factor alone."""
+        if name not in self._alike:
+            numbers, _ = _numbered(self.rows.iloc[self.first], [key for key in self.keys if key != name])
+            together: dict[int, list[int]] = {}
+            for other, number in enumerate(numbers.tolist()):
+                together.setdefault(number, []).append(other)
+            self._alike[name] = [together[number] for number in numbers.tolist()]
+        return [other for other in self._alike[name][at] if other != at]
+
+    @cached_property
+    def _alike(self) -> dict[str, list[list[int]]]:
+        return {}
 
     @cached_property
     def strong(self) -> NDArray[np.bool_]:
