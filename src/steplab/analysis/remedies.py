@@ -17,6 +17,7 @@ from steplab.core.units import seconds
 
 WORTH = 1.02  # a smaller gain is not worth a word
 ACCUMULATE = 4
+UNBALANCED = 1.05  # a load imbalance factor below that is noise of the ranks
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def _accumulate(now: Situation) -> Help | None:
     if rival is not None:
         return _measured(now, rival, "accumulate", action)
     saved = share * (max(now.exposed, 0.0) + now.phase("t_u"))
-    how = f"{share:.0%} of the exposed exchange and of the update are saved in each iteration"
+    how = f"{share:.0%} of the exposed exchange and of the update are saved in each iteration; a step then learns from "
+    how += f"{k} batches"
     return Help("accumulate", action, _gain(now, saved), False, how)
 
 
@@ -144,7 +146,7 @@ def _loader(now: Situation) -> Help | None:
 
 def _balance(now: Situation) -> Help | None:
     """The work of the slow rank shared by all: the mean instead of the slowest."""
-    if now.crowd:
+    if now.crowd or (now.group.lif or 1.0) < UNBALANCED:
         return None
     saved = max(now.mean["slow"], 0.0) * (now.workers - 1) / now.workers
     how = "all ranks compute for as long as they now do on average"

@@ -110,7 +110,15 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
                 regression=regress(cells, own) if at < MOST_REGRESSIONS else None,
             )
         )
-    return made
+    return sorted(made, key=_order)
+
+
+def _order(one: Scaling) -> list[tuple[bool, float, str]]:
+    """Numbers by size, words by the alphabet."""
+    return [
+        (isinstance(level, str), float(level) if not isinstance(level, str) else 0.0, str(level))
+        for level in one.factors.values()
+    ]
 
 
 def _members(cells: Configurations) -> list[list[int]]:

@@ -143,7 +143,10 @@ def _minimum(law: Shape, cells: Cells, low: Array, high: Array) -> Array:
         slope = _centred((_at(law, cells, up) - _at(law, cells, down)) / (up - down)[:, None], cells.n)
         residual = _centred(np.where(cells.n > 0, cells.y, 0.0) - _at(law, cells, best), cells.n)
         step = (cells.n * slope * residual).sum(axis=1) / np.maximum((cells.n * slope**2).sum(axis=1), 1e-300)
+        before = best
         best, rest = _descended(law, cells, best, rest, step, low, high)
+        if np.nanmax(np.abs(best - before), initial=0.0) < 1e-13:
+            break
     return np.asarray(best)
 
 

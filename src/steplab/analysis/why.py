@@ -12,7 +12,7 @@ import pandas as pd
 from steplab.analysis.configurations import Configurations, configurations
 from steplab.analysis.excess import Amount, Excess, excess
 from steplab.analysis.gradients import gradient_bytes, latency_of, ring_bytes
-from steplab.analysis.remedies import Help, Situation, helps
+from steplab.analysis.remedies import UNBALANCED, Help, Situation, helps
 from steplab.analysis.summary import Group, groups_of
 from steplab.core.trial import Level, accumulation
 from steplab.core.units import seconds, size
@@ -27,7 +27,6 @@ TITLES: dict[Key, str] = {
     "loader": "the data loader",
     "overhead": "overhead of each step",
 }
-NEGLIGIBLE = 0.005  # a share of the step below which a cause is not worth a word
 
 
 @dataclass(frozen=True)
@@ -179,23 +178,21 @@ def _contention(amount: Amount, group: Group, workers: int, crowd: str, waiting:
             f"{crowd}: the cores are oversubscribed. Forward and backward take {_more(amount)}, and a rank that is off "
             f"its core holds up the others for {seconds(max(waiting.seconds, 0.0))} more."
         )
-    if strong:
+    if strong and amount.seconds > 0:
         return (
             f"Forward and backward take {_more(amount)} than 1/{workers} of what one worker needs: a part of them does "
             "not shrink with the batch, or the ranks compete for cores and memory."
         )
-    return (
-        f"Forward and backward of each rank take {_more(amount)}{share} than with one worker: the ranks compete for "
-        "cores, caches or memory bandwidth."
-    )
+    text = f"Forward and backward of each rank take {_more(amount)}{share} than with one worker"
+    return f"{text}: the ranks compete for cores, caches or memory bandwidth." if amount.seconds > 0 else f"{text}."
 
 
 def _waiting(amount: Amount, slow: Amount, group: Group) -> str:
     text = f"Ranks wait {seconds(max(amount.seconds, 0.0))} for the slowest one"
     lif = f" (LIF {group.lif:.2f})" if group.lif else ""
-    if slow.seconds > 0.5 * amount.seconds:
+    if slow.seconds > 0.5 * amount.seconds and (group.lif or 1.0) >= UNBALANCED:
         return f"{text}; one rank is always slower{lif}, which is {seconds(slow.seconds)} of it."
-    return f"{text}; no rank is always the slowest{lif}, so it is jitter."
+    return f"{text}; no rank is much slower than the others all the time{lif}, so it is jitter."
 
 
 def _communication(
