@@ -8,6 +8,7 @@ that spreads far more than the others, or a study with few residuals, gets a t i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,30 +37,52 @@ class Interval:
         return self.low > other.high or self.high < other.low
 
 
-def median_intervals(groups: list[Array], within: list[tuple[float, float]], level: float = 0.95) -> list[Interval]:
+def median_intervals(
+    groups: Sequence[Array], within: Sequence[tuple[float, float]], level: float = 0.95
+) -> list[Interval]:
     """An interval for each group of replicates; `within` is used for a group of one."""
-    logs = [np.log(group) for group in groups]
+    sizes = np.array([len(group) for group in groups], dtype=int)
+    # Groups of one size are done at once: a study may have tens of thousands of configurations.
+    places = {int(n): np.flatnonzero(sizes == n).tolist() for n in np.unique(sizes)}
+    logs = {n: np.log(np.stack([groups[at] for at in own])) for n, own in places.items()}
     residuals = _pool(logs)
-    spread = float(np.sqrt(np.mean(residuals**2))) if residuals.size else 0.0
-    freedom = sum(len(group) - 1 for group in groups)
-    quantiles: dict[int, tuple[float, float]] = {}
-    made = []
-    for group, inside in zip(logs, within, strict=True):
-        n = len(group)
-        if n == 1:
-            made.append(Interval(float(np.exp(group[0])), *inside, n, "within-trial"))
-        elif freedom < FEWEST_RESIDUALS or float(np.std(group, ddof=1)) > UNLIKE * max(spread, 1e-12):
-            made.append(_student(group, level))
-        else:
-            if n not in quantiles:
-                quantiles[n] = _quantiles(residuals, n, level)
-            made.append(_shifted(group, *quantiles[n]))
-    return made
+    freedom = int((sizes - 1).sum())
+    made: list[Interval | None] = [None] * len(groups)
+    for n, values in logs.items():
+        inside = [within[at] for at in places[n]]
+        for at, interval in zip(places[n], _of_size(n, values, inside, residuals, freedom, level), strict=True):
+            made[at] = interval
+    return [interval for interval in made if interval is not None]
 
 
-def _pool(logs: list[Array]) -> Array:
+def _of_size(
+    n: int, logs: Array, within: list[tuple[float, float]], residuals: Array, freedom: int, level: float
+) -> list[Interval]:
+    """The intervals of groups of n replicates each."""
+    if n == 1:
+        pairs = zip(np.exp(logs[:, 0]).tolist(), within, strict=True)
+        return [Interval(middle, *inside, n, "within-trial") for middle, inside in pairs]
+    middles, spreads = np.median(logs, axis=1), np.std(logs, axis=1, ddof=1)
+    pooled = float(np.sqrt(np.mean(residuals**2)))
+    alone = (spreads > UNLIKE * max(pooled, 1e-12)) | (freedom < FEWEST_RESIDUALS)
+    low, high = _quantiles(residuals, n, level)
+    half = _student_half(spreads, n, level)
+    below, above = np.where(alone, half, high), np.where(alone, half, -low)
+    edges = np.exp([middles, middles - below, middles + above])
+    methods: list[Method] = ["t" if one else "pooled-bootstrap" for one in alone]
+    return [
+        Interval(middle, min(bottom, middle), max(top, middle), n, method)
+        for middle, bottom, top, method in zip(*edges.tolist(), methods, strict=True)
+    ]
+
+
+def _pool(logs: Mapping[int, Array]) -> Array:
     """Residuals of all groups with replicates, inflated to the spread they stand for."""
-    parts = [(group - group.mean()) * np.sqrt(len(group) / (len(group) - 1)) for group in logs if len(group) > 1]
+    parts = [
+        ((values - values.mean(axis=1, keepdims=True)) * np.sqrt(n / (n - 1))).ravel()
+        for n, values in logs.items()
+        if n > 1
+    ]
     return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -71,21 +94,10 @@ def _quantiles(residuals: Array, n: int, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _shifted(group: Array, low: float, high: float) -> Interval:
-    middle = float(np.median(group))
-    return Interval(*_exp(middle, middle - high, middle - low), len(group), "pooled-bootstrap")
-
-
-def _student(group: Array, level: float) -> Interval:
+def _student_half(spreads: Array, n: int, level: float) -> Array:
+    """Half the width of the t interval of each median."""
     from scipy.stats import t
 
-    middle, n = float(np.median(group)), len(group)
     # The median of normal values spreads up to sqrt(pi/2) times as far as their mean.
-    error = float(np.std(group, ddof=1)) * np.sqrt((np.pi / 2 if n > 2 else 1.0) / n)
-    half = float(t.ppf((1 + level) / 2, n - 1)) * error
-    return Interval(*_exp(middle, middle - half, middle + half), n, "t")
-
-
-def _exp(*values: float) -> tuple[float, float, float]:
-    middle, low, high = (float(np.exp(value)) for value in values)
-    return middle, min(low, middle), max(high, middle)
+    error = spreads * np.sqrt((np.pi / 2 if n > 2 else 1.0) / n)
+    return np.asarray(float(t.ppf((1 + level) / 2, n - 1)) * error)

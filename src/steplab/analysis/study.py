@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
+from steplab.analysis.configurations import configurations
 from steplab.analysis.effects import Effect, main_effects
+from steplab.analysis.frameworks import Comparison, compare_frameworks
 from steplab.analysis.noise import Noise, judge
-from steplab.analysis.summary import Group, summarise
+from steplab.analysis.scaling import Scaling, series_of
+from steplab.analysis.summary import Group, groups_of
+from steplab.analysis.unexplained import Unexplained, unexplained
+from steplab.analysis.why import Why, answers
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,10 @@ class Analysis:
     trials: int
     failed: int
     varied: tuple[str, ...]  # the factors that take more than one level
+    scaling: list[Scaling] = field(default_factory=list)
+    why: list[Why] = field(default_factory=list)  # the least efficient configuration first
+    frameworks: list[Comparison] = field(default_factory=list)
+    unexplained: list[Unexplained] = field(default_factory=list)  # phases that do not sum to the step
 
     @property
     def fastest(self) -> list[Group]:
@@ -41,11 +50,17 @@ def _slower(group: Group, best: Group) -> bool:
 
 def analyse(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Analysis:
     """Analyse the table `trials` of a study."""
+    cells = configurations(trials, factors)
+    groups = groups_of(cells)
     return Analysis(
-        groups=summarise(trials, factors),
+        groups=sorted(groups, key=lambda group: -group.throughput),
         effects=main_effects(trials, factors),
         noise=judge(trials, factors, cpus),
         trials=len(trials),
         failed=int((trials["status"] != "ok").sum()) if len(trials) else 0,
         varied=tuple(name for name in factors if name in trials and trials[name].nunique(dropna=False) > 1),
+        scaling=series_of(cells, groups),
+        why=answers(cells, groups, cpus),
+        frameworks=compare_frameworks(trials, factors),
+        unexplained=unexplained(cells),
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 from steplab.analysis.leftover import unexplained
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.core.units import count, seconds, span
 
-COMPUTE = ("t_f", "t_b")
+Evidence = Literal["configurations", "phases", "scaling", "frameworks", "effects", "noise"]
 NAMES = {
     "t_io": "reading data",
     "t_h2d": "moving data to the device",
@@ -20,15 +23,32 @@ NAMES = {
 }
 
 
-def sentences(analysis: Analysis) -> list[str]:
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence and the section that holds its evidence, for links in a report."""
+
+    text: str
+    evidence: Evidence
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def sentences(analysis: Analysis) -> list[Sentence]:
     """Three to six sentences that answer first."""
     if not analysis.groups:
-        return ["No trial of this study has been measured.", analysis.noise.advice]
-    said = [_fastest(analysis), _where(analysis.groups[0], analysis)]
-    said += [text for text in (_scaling(analysis), _effect(analysis)) if text]
-    said += unexplained(analysis.groups, analysis.varied)
-    said.append(_trust(analysis))
-    return said
+        advice = Sentence(analysis.noise.advice, "noise")
+        return [Sentence("No trial of this study has been measured.", "configurations"), advice]
+    said: list[tuple[str, Evidence]] = [
+        (_fastest(analysis), "configurations"),
+        (_where(analysis.groups[0], analysis), "phases"),
+        (_scaling(analysis), "scaling"),
+        (_frameworks(analysis), "frameworks"),
+        (_effect(analysis), "effects"),
+        *((text, "phases") for text in unexplained(analysis.groups, analysis.varied)),
+        (_trust(analysis), "noise"),
+    ]
+    return [Sentence(text, evidence) for text, evidence in said if text]
 
 
 def _label(group: Group, analysis: Analysis) -> str:
@@ -53,7 +73,12 @@ def _where(group: Group, analysis: Analysis) -> str:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
     parts = [f"{NAMES[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
-    return f"There, of a step, {', '.join(parts)}."
+    text = f"There, of a step, {', '.join(parts)}."
+    if analysis.unexplained:
+        worst, several = analysis.unexplained[0], len(analysis.unexplained)
+        text += f" In {several} configuration{'s' if several > 1 else ''} the phases do not sum to the step; at worst "
+        text += f"they make {1 - worst.share:.0%} of it."
+    return text
 
 
 def _scaling(analysis: Analysis) -> str:
@@ -66,8 +91,32 @@ def _scaling(analysis: Analysis) -> str:
     text = f"More workers scale with {best.efficiency:.0%} efficiency at best ({_label(best, analysis)}: "
     text += f"speed-up {best.speedup.value:.2f}, {best.speedup.low:.2f} to {best.speedup.high:.2f})"
     if worst is best:
-        return text + "."
-    return text + f" and {worst.efficiency:.0%} at worst ({_label(worst, analysis)})."
+        return f"{text}.{_cause(analysis)}"
+    return f"{text} and {worst.efficiency:.0%} at worst ({_label(worst, analysis)}).{_cause(analysis)}"
+
+
+def _cause(analysis: Analysis) -> str:
+    """What costs most where scaling is worst, if that is beyond doubt."""
+    worst = analysis.why[0] if analysis.why else None
+    if worst is None or not worst.causes or not worst.causes[0].sure or not worst.excess.sure:
+        return ""
+    first = worst.causes[0]
+    return f" Most is lost there to {first.title}: {seconds(first.amount.seconds)} of a step ({first.share:.0%})."
+
+
+def _frameworks(analysis: Analysis) -> str:
+    """Which frameworks are faster over all configurations, as far as that is real."""
+    speed = [one for one in analysis.frameworks if one.measure == "throughput" and one.factors is None]
+    real = [one for one in speed if one.real]
+    if not speed:
+        return ""
+    if not real:
+        return "No framework is faster than another over all configurations beyond doubt."
+    most = max(real, key=lambda one: max(one.ratio, 1 / one.ratio))
+    ratio = max(most.ratio, 1 / most.ratio)
+    slower = most.second if most.better == most.first else most.first
+    text = f"The largest real difference of frameworks: {most.better} does {ratio:.2f} times the samples of {slower}"
+    return text + (f"; {len(real)} of {len(speed)} pairs differ beyond doubt." if len(speed) > 1 else ".")
 
 
 def _effect(analysis: Analysis) -> str:

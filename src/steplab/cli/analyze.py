@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
 
 if TYPE_CHECKING:
     from steplab.analysis.study import Analysis
@@ -22,37 +21,61 @@ SHOWN = 40
 @app.command()
 def analyze(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
+    why: Annotated[bool, typer.Option("--why", help="Why more workers are slower, and what would help most.")] = False,
+    section: Annotated[str, typer.Option(help="Show one section only, such as scaling or frameworks.")] = "",
     every: Annotated[bool, typer.Option("--all", help=f"Show all configurations, not only {SHOWN}.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a study found: the answer first, then the table.
+    """Say what a study found: the answer first, then the tables.
 
-    Example: steplab analyze runs/demo
+    Example: steplab analyze runs/demo --why
     """
     from steplab.analysis.study import analyse
     from steplab.analysis.words import sentences
     from steplab.store import tables
 
+    wanted = _sections(section, why)
     loaded = tables.load(folder)
     for problem in loaded.unreadable:
         console(stderr=True).print(f"left out: {problem}", markup=False)
     analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1)
     if as_json:
-        print_json(document(analysis) | {"sentences": sentences(analysis), "unreadable": loaded.unreadable})
+        said = [str(sentence) for sentence in sentences(analysis)]
+        print_json(document(analysis) | {"sentences": said, "unreadable": loaded.unreadable})
         return
-    show = console()
-    for sentence in sentences(analysis):
-        show.print(sentence, markup=False)
-    _tables(analysis, None if every else SHOWN)
+    _show(analysis, wanted, None if every else SHOWN)
     next_step(f"steplab report {folder} --out report.html")
+
+
+def _sections(section: str, why: bool) -> list[str]:
+    """The names of the sections to show."""
+    from steplab.cli._findings import SECTIONS
+    from steplab.core.errors import InputError, nearest
+
+    if section and section not in SECTIONS:
+        raise InputError(f"there is no section {section!r}", where="--section", hint=nearest(section, tuple(SECTIONS)))
+    if section:
+        return [section]
+    return ["why"] if why else [name for name in SECTIONS if name != "why"]
+
+
+def _show(analysis: Analysis, wanted: list[str], most: int | None) -> None:
+    from steplab.cli._findings import SECTIONS, View
+
+    for name in wanted:
+        SECTIONS[name](View(analysis, most))
 
 
 def document(analysis: Analysis) -> dict[str, Any]:
     """The analysis as the JSON document of `--json`."""
     return {
         "groups": [_group(group) for group in analysis.groups],
-        "effects": [asdict(effect) for effect in analysis.effects],
-        "noise": asdict(analysis.noise),
+        "effects": analysis.effects,
+        "noise": analysis.noise,
+        "scaling": analysis.scaling,
+        "why": analysis.why,
+        "frameworks": analysis.frameworks,
+        "unexplained": analysis.unexplained,
         "trials": analysis.trials,
         "failed": analysis.failed,
     }
@@ -73,38 +96,3 @@ def _group(group: Group) -> dict[str, Any]:
         "speedup_high": s.high if s else None,
         "efficiency": group.efficiency,
     }
-
-
-def _tables(analysis: Analysis, most: int | None) -> None:
-    from steplab.core.units import seconds, span
-
-    show, varied = console(), analysis.varied
-    rows = [
-        [
-            *(group.factors.get(name, "") for name in varied),
-            seconds(group.t_iter.median),
-            span(group.t_iter.low, group.t_iter.high),
-            f"{group.throughput:.0f}",
-            f"{group.speedup.value:.2f}" if group.speedup else "",
-            f"{group.efficiency:.0%}" if group.efficiency else "",
-            f"{group.lif:.2f}" if group.lif else "",
-        ]
-        for group in analysis.groups[:most]
-    ]
-    columns = [*varied, "t_iter", "95 % interval", "samples/s", "speed-up", "eff.", "LIF"]
-    show.print(table(columns, rows, left=len(varied)))
-    if most is not None and len(analysis.groups) > most:
-        show.print(f"… and {len(analysis.groups) - most} more (--all shows them)")
-    if analysis.groups and analysis.groups[0].phases:
-        _phases(analysis, most)
-
-
-def _phases(analysis: Analysis, most: int | None) -> None:
-    names = [name for name in analysis.groups[0].phases if any(g.phases.get(name) for g in analysis.groups)]
-    rows = []
-    for group in analysis.groups[:most]:
-        total = sum(group.phases.values()) or 1.0
-        shares = [f"{group.phases.get(name, 0.0) / total:.0%}" for name in names]
-        rows.append([*(group.factors.get(name, "") for name in analysis.varied), *shares])
-    title = "where a step's time goes (phased mode)"
-    console().print(table([*analysis.varied, *names], rows, title=title, left=len(analysis.varied)))

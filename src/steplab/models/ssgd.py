@@ -82,7 +82,7 @@ def _regressor(name: str, b: Array, n: Array) -> Array:
     return np.asarray(made[name])
 
 
-def _composed(phases: Mapping[str, Array], overlap: str) -> Array:
+def composed(phases: Mapping[str, Array], overlap: str) -> Array:
     """Phases put together; without phases there is only `t_rest` and `t_c`."""
     if "t_rest" in phases:
         return np.asarray(phases["t_rest"] + phases["t_c"])
@@ -167,7 +167,7 @@ class SSGD(PerformanceModel):
         for case in set(cases.tolist()):
             rows = cases == case
             laws = self.laws_.get(case, self.laws_[""])
-            made[rows] = _composed(_evaluated(laws, b[rows], n[rows]), self.overlap_)
+            made[rows] = composed(_evaluated(laws, b[rows], n[rows]), self.overlap_)
         return made
 
     def formula(self) -> Formula | None:

@@ -63,7 +63,7 @@ def gather(
         title=title,
         description=description,
         analysis=analysis,
-        answer=sentences(analysis),
+        answer=[str(sentence) for sentence in sentences(analysis)],
         layers=profile,
         layers_of=of,
         failed=_failed(trials, factors),

@@ -11,6 +11,7 @@ from steplab.core.order_statistics import median_interval
 from steplab.core.record import Mode, Record
 from steplab.store.communication import OVERLAP, UNKNOWN, communication
 from steplab.store.doubt import doubt_columns
+from steplab.store.placement import placement
 from steplab.store.training import training_row
 
 Array = NDArray[np.float64]
@@ -40,7 +41,7 @@ def trial_row(record: Record) -> dict[str, Any]:
     if record.status == "ok" and "overlap" in record.ranks[0].modes:
         row |= communication(_measured(record, "overlap", "t_comm"), _measured(record, "overlap", "t_exposed"))
     row |= doubt_columns(record, slowest(record, "native", "t_iter") if record.status == "ok" else None)
-    return row | _around(record) | training_row(record)
+    return row | _around(record) | training_row(record) | placement(record)
 
 
 def _times(record: Record) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""The measured trials of a study, sorted into configurations and into series that differ in the workers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steplab.core.trial import Level, plain_level
+
+Indices = NDArray[np.int64]
+STRONG = "global_batch_size"  # the factor that fixes the work of all workers together
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """The trials that count; `of` is the configuration of each row, `first` the first row of each configuration."""
+
+    rows: pd.DataFrame
+    keys: tuple[str, ...]
+    of: Indices
+    first: Indices
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @cached_property
+    def workers(self) -> Indices:
+        """The number of workers of each configuration."""
+        return self.rows["workers"].to_numpy(dtype=np.int64)[self.first]
+
+    @cached_property
+    def batch(self) -> NDArray[np.float64]:
+        """The batch size of each worker, by configuration."""
+        return self.rows["batch_size"].to_numpy(dtype=float)[self.first]
+
+    @cached_property
+    def factors(self) -> list[dict[str, Level]]:
+        """The levels of each configuration; a factor that does not apply to it is left out."""
+        columns = [self.rows[name].iloc[self.first].tolist() for name in self.keys]
+        return [
+            {name: plain_level(level) for name, level in zip(self.keys, levels, strict=True) if not missing(level)}
+            for levels in (zip(*columns, strict=True) if columns else [()] * len(self))
+        ]
+
+    @cached_property
+    def series(self) -> Indices:
+        """The series of each configuration: all that it shares with others is everything but the workers."""
+        return _numbered(self.rows.iloc[self.first], [name for name in self.keys if name != "workers"])[0]
+
+    def alike(self, at: int, name: str) -> list[int]:
+        """The configurations that differ from this one in one factor alone."""
+        if name not in self._alike:
+            numbers, _ = _numbered(self.rows.iloc[self.first], [key for key in self.keys if key != name])
+            together: dict[int, list[int]] = {}
+            for other, number in enumerate(numbers.tolist()):
+                together.setdefault(number, []).append(other)
+            self._alike[name] = [together[number] for number in numbers.tolist()]
+        return [other for other in self._alike[name][at] if other != at]
+
+    @cached_property
+    def _alike(self) -> dict[str, list[list[int]]]:
+        return {}
+
+    @cached_property
+    def strong(self) -> NDArray[np.bool_]:
+        """Whether a configuration's workers share one batch (strong scaling) or each have their own (weak)."""
+        if STRONG not in self.keys:
+            return np.zeros(len(self), dtype=bool)
+        return self.rows[STRONG].notna().to_numpy()[self.first]
+
+    @cached_property
+    def members(self) -> list[Indices]:
+        """The rows of each configuration."""
+        order = np.argsort(self.of, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.of, minlength=len(self)))[:-1]) if len(self) else []
+
+    def values(self, name: str) -> NDArray[np.float64]:
+        """A numeric column of the rows; NaN where it was not measured or does not exist."""
+        if name not in self.rows:
+            return np.full(len(self.rows), np.nan)
+        return pd.to_numeric(self.rows[name], errors="coerce").to_numpy(dtype=float)
+
+    def medians(self, names: Sequence[str]) -> pd.DataFrame:
+        """Medians over the trials of each configuration, of the columns that there are."""
+        have = {name: self.values(name) for name in names if name in self.rows}
+        return pd.DataFrame(have).groupby(self.of).median()
+
+
+def configurations(trials: pd.DataFrame, factors: Sequence[str]) -> Configurations:
+    """Sort the trials that were measured."""
+    ok = trials[(trials["status"] == "ok") & (trials["t_iter"] > 0)] if len(trials) else trials
+    keys = tuple(name for name in factors if name in ok)
+    of, first = _numbered(ok, keys)
+    return Configurations(ok.reset_index(drop=True), keys, of, first)
+
+
+def _numbered(rows: pd.DataFrame, names: Sequence[str]) -> tuple[Indices, Indices]:
+    """Equal rows get equal numbers, in order of appearance; and where each number appears first."""
+    if not len(rows):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    codes = np.zeros(len(rows), dtype=np.int64)
+    for name in names:
+        own, levels = pd.factorize(rows[name], use_na_sentinel=False)
+        # Renumbered at once, so that products of many factors' levels cannot overflow.
+        codes, _ = pd.factorize(codes * max(len(levels), 1) + own)
+    _, first = np.unique(codes, return_index=True)
+    return codes.astype(np.int64), first.astype(np.int64)
+
+
+def missing(value: Any) -> bool:
+    """Whether a level is none at all.
+
+    >>> missing(None), missing(float("nan")), missing("sync")
+    (True, True, False)
+    """
+    return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))

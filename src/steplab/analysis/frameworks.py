@@ -1,0 +1,168 @@
+"""The same configuration in several frameworks: paired ratios, and which of the differences are real.
+
+Trials are paired by configuration and replicate (the replicates are blocks in time), ratios are taken on the log
+scale. A configuration's own few pairs say little of their spread, so that is pooled over all configurations of the two
+frameworks. Many comparisons find differences by chance: what counts as real is Holm's choice (Scand. J. Statist. 6,
+1979) among all comparisons of a measure, at 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steplab.analysis.configurations import missing
+from steplab.core.trial import Level, plain_level
+
+Array = NDArray[np.float64]
+# What is compared: column, how it is called, whether more of it is better.
+MEASURES = (
+    ("throughput", "throughput", True),
+    ("time_to_target_s", "time to accuracy", False),
+    ("memory_bytes", "memory", False),
+)
+LEVEL = 0.95
+MOST_VARIANTS = 12
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How `first` compares with `second`: `ratio` of a measure with its 95 % interval."""
+
+    measure: str
+    first: str
+    second: str
+    factors: dict[str, Level] | None  # of the configuration; None: over all of them
+    ratio: float
+    low: float | None
+    high: float | None
+    pairs: int
+    p: float | None
+    real: bool  # after Holm's correction
+    better: str  # the better one if the difference is real, else ""
+    sentence: str
+
+
+def compare_frameworks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Comparison]:
+    """Every pair of frameworks: over all configurations they share, then for each of them."""
+    ok = trials[trials["status"] == "ok"] if len(trials) else trials
+    if not len(ok) or "framework" not in ok or ok["framework"].nunique() < 2:
+        return []
+    shared, ok = _variants(ok, factors)
+    made: list[Comparison] = []
+    for rows, column, name, more in _measures(ok):
+        made += _holm(_measure(rows, shared, column, name), more)
+    return made
+
+
+def _variants(ok: pd.DataFrame, factors: Sequence[str]) -> tuple[list[str], pd.DataFrame]:
+    """The factors that all frameworks have, and the trials with their framework named with its own factors."""
+    known = [name for name in factors if name in ok and name != "framework"]
+    own = [name for name in known if ok[name].isna().any()]
+    shared = [name for name in known if name not in own]
+    label = ok["framework"].astype(str)
+    for name in own:
+        label = label + ok[name].map(lambda level, name=name: "" if missing(level) else f" {name}={level}").astype(str)
+    return shared, ok.assign(variant=label)
+
+
+def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]:
+    """What was measured: the trials, the column, its name, and whether more of it is better."""
+    for column, name, more in MEASURES:
+        if column in ok and ok[column].notna().any():
+            yield ok, column, name, more
+    # Joules from different sources are different quantities: each source is compared within itself.
+    if "energy_j" in ok and ok["energy_j"].notna().any():
+        for source, rows in ok[ok["energy_j"].notna()].groupby("energy_provenance"):
+            yield rows, "energy_j", f"energy of a trial ({source})", False
+
+
+def _measure(ok: pd.DataFrame, shared: list[str], column: str, name: str) -> list[Comparison]:
+    values = pd.to_numeric(ok[column], errors="coerce")
+    rows = ok.assign(value=np.log(values.where(values > 0)))
+    variants = sorted(rows["variant"].unique())[:MOST_VARIANTS]
+    table = rows.groupby([*shared, "replicate", "variant"], sort=False)["value"].mean().unstack("variant")
+    found: list[Comparison] = []
+    for first, second in combinations(variants, 2):
+        if first.split(" ")[0] != second.split(" ")[0] and {first, second} <= set(table.columns):
+            difference = (table[first] - table[second]).dropna()
+            if len(difference):
+                found += _pair(name, first, second, shared, difference)
+    return found
+
+
+def _pair(name: str, first: str, second: str, shared: list[str], difference: pd.Series[float]) -> list[Comparison]:
+    """Two frameworks: over all configurations, then one by one."""
+    grouped = difference.groupby(level=shared, sort=False, dropna=False) if shared else difference.groupby(lambda _: 0)
+    means, sizes = grouped.mean(), grouped.size()
+    freedom = int((sizes - 1).sum())
+    squares = float(((difference - grouped.transform("mean")) ** 2).sum())
+    spread = np.sqrt(squares / freedom) if freedom else np.nan
+    overall = _overall(name, first, second, means, len(difference), spread, freedom)
+    if len(means) == 1:
+        return [overall]
+    each = [
+        _comparison(name, first, second, _levels(shared, key), mean, spread / np.sqrt(n), freedom, int(n))
+        for key, mean, n in zip(means.index, means.tolist(), sizes.tolist(), strict=True)
+    ]
+    return [overall, *each]
+
+
+def _overall(
+    name: str, first: str, second: str, means: pd.Series[float], pairs: int, spread: float, freedom: int
+) -> Comparison:
+    """The mean over configurations; what varies between them counts as doubt, as they stand for others."""
+    if len(means) == 1:
+        return _comparison(name, first, second, None, float(means.iloc[0]), spread / np.sqrt(pairs), freedom, pairs)
+    error = float(means.std(ddof=1)) / np.sqrt(len(means))
+    return _comparison(name, first, second, None, float(means.mean()), error, len(means) - 1, pairs)
+
+
+def _levels(shared: list[str], key: object) -> dict[str, Level]:
+    levels = key if isinstance(key, tuple) else (key,)
+    return {name: plain_level(level) for name, level in zip(shared, levels, strict=True)}
+
+
+def _comparison(
+    name: str, first: str, second: str, levels: dict[str, Level] | None,
+    mean: float, error: float, freedom: int, pairs: int,
+) -> Comparison:  # fmt: skip
+    from scipy.special import stdtr, stdtrit
+
+    low = high = p = None
+    if freedom > 0 and np.isfinite(error):
+        half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+        low, high = float(np.exp(mean - half)), float(np.exp(mean + half))
+        # Without noise any difference is sure; and none is none.
+        p = float(2 * stdtr(freedom, -abs(mean) / error)) if error > 0 else float(abs(mean) < 1e-12)
+    return Comparison(name, first, second, levels, float(np.exp(mean)), low, high, pairs, p, False, "", "")
+
+
+def _holm(found: list[Comparison], more_is_better: bool) -> list[Comparison]:
+    """Mark what is real: overall comparisons and those of configurations are two families of questions."""
+    made: list[Comparison] = []
+    for family in ([c for c in found if c.factors is None], [c for c in found if c.factors is not None]):
+        tested = sorted((c for c in family if c.p is not None), key=lambda c: c.p or 0.0)
+        real: set[int] = set()
+        for rank, one in enumerate(tested):
+            if (one.p or 0.0) > (1 - LEVEL) / (len(tested) - rank):
+                break
+            real.add(id(one))
+        made += [_judged(one, id(one) in real, more_is_better) for one in family]
+    return made
+
+
+def _judged(one: Comparison, real: bool, more_is_better: bool) -> Comparison:
+    better = (one.first if (one.ratio > 1) == more_is_better else one.second) if real else ""
+    doubt = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
+    where = "" if one.factors is None else f" with {', '.join(f'{k} {v}' for k, v in one.factors.items())}"
+    verdict = "a real difference" if real else "not a difference that the noise leaves beyond doubt"
+    if one.p is None:
+        verdict = "a single pair, which shows nothing"
+    text = f"{one.measure.capitalize()} of {one.first} is {one.ratio:.2f}{doubt} times that of {one.second}{where}: "
+    return replace(one, real=real, better=better, sentence=f"{text}{verdict}.")

@@ -1,0 +1,42 @@
+"""Phases that do not sum to the step they are parts of: said, never hidden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steplab.analysis.configurations import Configurations
+from steplab.core.trial import Level
+
+TOLERANCE = 0.05  # a share of the step that phases may leave unexplained without a word
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A configuration whose phases leave a part of the step over, or claim more than all of it."""
+
+    factors: dict[str, Level]
+    phases_s: float
+    t_iter_s: float
+    share: float  # of the step: positive, no phase explains it; negative, phases overlap or were measured apart
+    sentence: str
+
+
+def unexplained(cells: Configurations) -> list[Unexplained]:
+    """The configurations whose phases do not sum to the iteration time, the worst first."""
+    medians = cells.medians(("t_other", "t_iter_phased"))
+    if not {"t_other", "t_iter_phased"} <= set(medians.columns):
+        return []
+    step, rest = medians["t_iter_phased"].to_numpy(dtype=float), medians["t_other"].to_numpy(dtype=float)
+    found = [
+        _one(cells.factors[at], float(step[at] - rest[at]), float(step[at]))
+        for at in range(len(cells))
+        if step[at] > 0 and abs(rest[at]) > TOLERANCE * step[at]
+    ]
+    return sorted(found, key=lambda one: -abs(one.share))
+
+
+def _one(factors: dict[str, Level], phases: float, step: float) -> Unexplained:
+    share = (step - phases) / step
+    kind = "no phase explains the rest" if share > 0 else "phases overlap, or were not measured in the same iterations"
+    text = f"The phases sum to {phases:.4g} s, the iteration takes {step:.4g} s: {kind}."
+    return Unexplained(factors, phases, step, share, text)

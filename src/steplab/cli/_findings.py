@@ -1,0 +1,274 @@
+"""The sections of `steplab analyze`: each a table or a few lines that fit a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steplab.analysis.scaling import Estimate, Scaling
+from steplab.analysis.study import Analysis
+from steplab.analysis.summary import Group
+from steplab.analysis.why import Why
+from steplab.analysis.words import sentences
+from steplab.cli._output import console, table
+from steplab.core.trial import Level
+from steplab.core.units import seconds, span
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown: the findings, and how many rows of a table at most (None: all)."""
+
+    analysis: Analysis
+    most: int | None
+
+    def shown(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """The first rows of a table."""
+        return rows[: self.most]
+
+    def rest(self, rows: Sequence[Any]) -> None:
+        """Say how many rows were left out."""
+        if self.most is not None and len(rows) > self.most:
+            console().print(f"… and {len(rows) - self.most} more (--all shows them)")
+
+
+def spark(values: Sequence[float], top: float) -> str:
+    """Values as bars, a full one at the top.
+
+    >>> spark([1.0, 1.9, 3.0], 4.0)
+    '▂▄▆'
+    """
+    return "".join(BARS[max(0, min(len(BARS) - 1, int(value / top * len(BARS) + 0.5) - 1))] for value in values)
+
+
+def answer(view: View) -> None:
+    """The findings in sentences."""
+    for sentence in sentences(view.analysis):
+        console().print(str(sentence), markup=False)
+
+
+def configurations(view: View) -> None:
+    """Every configuration: time, throughput, speed-up, imbalance."""
+    analysis = view.analysis
+    rows = [
+        [
+            _label(group.factors, analysis.varied),
+            seconds(group.t_iter.median),
+            span(group.t_iter.low, group.t_iter.high),
+            f"{group.throughput:.0f}",
+            f"{group.speedup.value:.2f}" if group.speedup else "",
+            f"{group.efficiency:.0%}" if group.efficiency else "",
+            f"{group.lif:.2f}" if group.lif else "",
+        ]
+        for group in view.shown(analysis.groups)
+    ]
+    columns = [_heading(analysis.varied), "t_iter", "95 % interval", "samples/s", "S", "eff.", "LIF"]
+    console().print(table(columns, rows, title="configurations (S: speed-up against one worker)"))
+    view.rest(analysis.groups)
+
+
+def phases(view: View) -> None:
+    """Where a step's time goes, in shares."""
+    analysis = view.analysis
+    groups = [group for group in analysis.groups if group.phases]
+    names = [name for name in (groups[0].phases if groups else ()) if any(g.phases.get(name) for g in groups)]
+    if not names:
+        return
+    rows = [[_label(group.factors, analysis.varied), *_shares(group, names)] for group in view.shown(groups)]
+    console().print(table([_heading(analysis.varied), *names], rows, title="where a step's time goes (phased mode)"))
+    view.rest(groups)
+    for one in analysis.unexplained[:3]:
+        console().print(f"{_label(one.factors, analysis.varied)}: {one.sentence}", markup=False)
+
+
+def _shares(group: Group, names: Sequence[str]) -> list[str]:
+    total = sum(group.phases.values()) or 1.0
+    return [f"{group.phases.get(name, 0.0) / total:.0%}" for name in names]
+
+
+def scaling(view: View) -> None:
+    """Speed-ups, measured and by the S-SGD formulas; laws of scaling."""
+    series, names = view.analysis.scaling, tuple(n for n in view.analysis.varied if n != "workers")
+    if not series:
+        return
+    rows = [row for one in view.shown(series) for row in _points(one, names)]
+    columns = [_heading(names), "N", "t_iter", "S", "95 %", "eff.", "S-SGD", "hidden", "LIF"]
+    title = "speed-up: measured, and by the S-SGD formulas (all added; overlap hides all it can)"
+    console().print(table(columns, rows, title=title))
+    view.rest(series)
+    rows = [_law(one, names) for one in view.shown(series)]
+    columns = [_heading(names), "S(N)", "law", "serial", "95 %", "q", "95 %"]
+    console().print(
+        table(columns, rows, title="laws of scaling (full bar: ideal; serial: share that does not scale; q ideal −1)")
+    )
+    _notes(view.shown(series))
+
+
+def _points(one: Scaling, names: Sequence[str]) -> list[list[str]]:
+    made = []
+    for at, point in enumerate(one.points):
+        s, e = point.speedup, point.efficiency
+        made.append(
+            [
+                _label(one.factors, names) if at == 0 else "",
+                str(point.workers),
+                seconds(point.t_iter.median),
+                f"{s.value:.2f}" if s else "",
+                f"{s.low:.2f}–{s.high:.2f}" if s and point.workers > 1 else "",
+                f"{e.value:.0%}" if e else "",
+                *(f"{point.predicted[o]:.2f}" if o in point.predicted else "" for o in ("none", "both")),
+                f"{point.lif.value:.2f}" if point.lif else "",
+            ]
+        )
+    return made
+
+
+def _law(one: Scaling, names: Sequence[str]) -> list[str]:
+    known = [point.speedup.value for point in one.points if point.speedup]
+    serial = one.law.serial if one.law else None
+    return [
+        _label(one.factors, names),
+        spark(known, float(one.points[-1].workers)),
+        one.law.name if one.law else "",
+        f"{serial.value:.3f}" if serial else "",
+        _edges(serial),
+        f"{one.power.value:.2f}" if one.power else "",
+        _edges(one.power),
+    ]
+
+
+def _edges(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    return f"{estimate.low:.2f}, {estimate.high:.2f}"
+
+
+def _notes(series: Sequence[Scaling]) -> None:
+    """What must be said beside the laws and regressions, each only once."""
+    said = [f"law: {one.law.note}" for one in series if one.law and one.law.note]
+    said += [
+        f"t = β0 + β1·N + β2·LIF: {one.regression.note}" for one in series if one.regression and one.regression.note
+    ]
+    for text in list(dict.fromkeys(said))[:4]:
+        console().print(text, markup=False)
+
+
+def why(view: View) -> None:
+    """Why more workers are slower, and what would help; the least efficient configurations first."""
+    found, show = view.analysis.why, console()
+    if not found:
+        show.print("There is no configuration with several workers and one with a single worker to compare it with.")
+        return
+    for one in found[: view.most and min(view.most, 5)]:
+        show.print(
+            f"\n{_label(one.factors, view.analysis.varied) or 'the only configuration'}: {one.answer}", markup=False
+        )
+        _causes(one)
+    if view.most is not None and len(found) > min(view.most, 5):
+        show.print(f"… and {len(found) - min(view.most, 5)} more (--all shows them)")
+
+
+def _causes(one: Why) -> None:
+    show = console()
+    if one.causes:
+        rows = [
+            [
+                cause.title,
+                _seconds(cause.amount.seconds),
+                "" if cause.amount.low is None else f"{_seconds(cause.amount.low)} to {_seconds(cause.amount.high)}",
+                f"{cause.share:.0%}",
+                "" if cause.sure else "one replicate" if cause.amount.low is None else "within noise",
+            ]
+            for cause in one.causes
+        ]
+        show.print(table(["cause", "per step", "95 % interval", "share", "doubt"], rows))
+    for help_ in one.helps[:3]:
+        kind = "measured" if help_.measured else "predicted"
+        show.print(
+            f"  {help_.gain:.2f} × the throughput ({kind}): {help_.action}. {_capital(help_.how)}.", markup=False
+        )
+
+
+def _seconds(value: float | None) -> str:
+    """Seconds with their sign."""
+    return "" if value is None else seconds(value) if value >= 0 else f"−{seconds(-value)}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def frameworks(view: View) -> None:
+    """Frameworks compared, pair by pair."""
+    found = view.analysis.frameworks
+    if not found:
+        return
+    names = tuple(name for name in view.analysis.varied if name != "framework")
+    rows = [
+        [
+            f"{one.first} / {one.second}",
+            one.measure,
+            "all" if one.factors is None else _label(one.factors, names),
+            f"{one.ratio:.2f}",
+            "" if one.low is None or one.high is None else f"{one.low:.2f}–{one.high:.2f}",
+            "real" if one.real else "",
+        ]
+        for one in view.shown(found)
+    ]
+    columns = ["frameworks", "measure", _heading(names), "ratio", "95 %", "Holm"]
+    console().print(table(columns, rows, title="frameworks, paired by configuration and replicate", left=3))
+    view.rest(found)
+
+
+def effects(view: View) -> None:
+    """Main effects: by which factor a level multiplies the step time."""
+    found = view.analysis.effects
+    if not found:
+        return
+    rows = [
+        [
+            one.factor,
+            f"{one.level} / {one.reference}",
+            f"{one.ratio:.2f}",
+            f"{one.low:.2f}–{one.high:.2f}",
+            "real" if one.differs else "",
+        ]
+        for one in view.shown(found)
+    ]
+    title = "main effects on the step time (ratios)"
+    console().print(table(["factor", "levels", "ratio", "95 %", "verdict"], rows, title=title, left=2))
+    view.rest(found)
+
+
+def noise(view: View) -> None:
+    """How noisy the study is."""
+    one = view.analysis.noise
+    parts = [f"noise: {one.verdict}"]
+    parts += [f"between replicates {one.between:.1%}"] if one.between is not None else []
+    parts += [f"within a trial {one.within:.1%}"] if one.within is not None else []
+    parts += [f"other programs {one.others:.0%} of the machine"] if one.others is not None else []
+    console().print(", ".join(parts), markup=False)
+
+
+# In the order in which they are shown; `why` only when it is asked for.
+SECTIONS: dict[str, Callable[[View], None]] = {
+    "answer": answer,
+    "why": why,
+    "configurations": configurations,
+    "phases": phases,
+    "scaling": scaling,
+    "frameworks": frameworks,
+    "effects": effects,
+    "noise": noise,
+}
+
+
+def _heading(names: Sequence[str]) -> str:
+    return ", ".join(names) or "configuration"
+
+
+def _label(factors: dict[str, Level], names: Sequence[str]) -> str:
+    return ", ".join(str(factors.get(name, "-")) for name in names)

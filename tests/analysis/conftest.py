@@ -1,0 +1,111 @@
+"""Trials of the synthetic law without processes: the law's times, put into records, read as the store reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steplab.core.feasible import graph_of, resolve
+from steplab.core.record import DataInfo, Mode, Rank, Record
+from steplab.core.trial import Level, trial_id
+from steplab.store.columns import trial_row
+from steplab_worker.adapters.synthetic import PHASES, Law
+from steplab_worker.job import TrialJob
+
+Config = Mapping[str, Level]
+NAMES = ("t_io", "t_h2d", "t_f", "t_b", "t_wait", "t_move", "t_u")
+
+
+def law_times(config: Config, seed: int, chunk: int = 0, **own: float) -> tuple[np.ndarray, np.ndarray]:
+    """Native step times (ranks × iterations) and phases (ranks × iterations × NAMES) of a configuration."""
+    resolved = resolve(config)
+    options = {**resolved.framework_options, **own}
+    graph = graph_of(resolved)
+    assert graph is not None
+    job = TrialJob(
+        trial=str(seed), replicate=0, kind="step", config=dict(config), network=resolved.network, network_options={},
+        input_shape=(1,), classes=10, dataset="mnist", data_folder="", batch_size=resolved.batch_size, accumulate=1,
+        strategy="sync", optimizer="sgd", learning_rate=0.1, loader_workers=0, prefetch=1, options=options,
+        phases=True, memory_limit_bytes=0, seed=seed,
+    )  # fmt: skip
+    law = Law(job, resolved.workers, 4 * graph.parameters)
+    ranks = np.stack([law._noisy(rank, chunk) for rank in range(resolved.workers)])
+    ranks[:, :, PHASES.index("t_move")] = ranks[0, :, PHASES.index("t_move")]
+    ready = ranks[:, :, :4].sum(axis=2)
+    wait = ready.max(axis=0) - ready
+    columns = dict(zip(PHASES, np.moveaxis(ranks, 2, 0), strict=True), t_wait=wait)
+    phases = np.stack([columns[name] for name in NAMES], axis=2)
+    hidden = np.minimum(columns["t_move"], options["overlap"] * columns["t_b"])
+    return phases.sum(axis=2) - hidden, phases
+
+
+def record_of(config: Config, replicate: int, seed: int, iterations: int, **own: float) -> Record:
+    """A finished trial of the law; `own` overrides options without being factors."""
+    resolved = resolve(config)
+    native, phases = law_times(config, seed, **own)
+    warmup = [False] * iterations
+    ranks = []
+    for rank in range(resolved.workers):
+        columns = {name: phases[rank, :iterations, at].tolist() for at, name in enumerate(NAMES)}
+        columns["t_iter"] = phases[rank, :iterations].sum(axis=1).tolist()
+        modes = {
+            "native": Mode(columns={"t_iter": native[rank, :iterations].tolist()}, warmup=warmup),
+            "phased": Mode(columns=columns, warmup=warmup),
+        }
+        ranks.append(Rank(rank=rank, host="h", pid=1, cpu_s=0.0, peak_bytes=1.0, loss=None, modes=modes))
+    return Record(
+        study="law", trial=trial_id(config, replicate), replicate=replicate, kind="step", status="ok",
+        config=dict(config), resolved=_resolved(config), measure={}, ranks=ranks, threads=1,
+        machine={"cpus": 64}, data=DataInfo(name="none", source="none", samples=0), started=f"{replicate:03d}",
+        seconds=1.0, command="",
+    )  # fmt: skip
+
+
+def _resolved(config: Config) -> dict[str, Any]:
+    resolved = resolve(config)
+    names = ("framework", "network", "dataset", "batch_size", "workers", "threads", "strategy", "optimizer")
+    return {name: getattr(resolved, name) for name in names}
+
+
+Synthetic = Callable[..., pd.DataFrame]
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> Synthetic:
+    """The table `trials` of a synthetic study: every configuration, each with its replicates."""
+
+    def make(
+        configs: Sequence[Config], *, replicates: int = 3, seed: int = 0, iterations: int = 40,
+        own: Callable[[Config], dict[str, float]] = lambda config: {},
+    ) -> pd.DataFrame:  # fmt: skip
+        rng = np.random.default_rng(seed)
+        rows = [
+            trial_row(
+                record_of(
+                    {"framework": "synthetic", **config}, r, int(rng.integers(1 << 31)), iterations, **own(config)
+                )
+            )
+            for config in configs
+            for r in range(replicates)
+        ]
+        made = pd.DataFrame(rows)
+        made.attrs["factors"] = list(dict.fromkeys(["framework", *(name for config in configs for name in config)]))
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def long_run() -> Callable[[Config], float]:
+    """The median step time that a law with noise really has: of many iterations of the slowest rank."""
+
+    def median(config: Config) -> float:
+        full = {"framework": "synthetic", **config}
+        times = [law_times(full, 12345, chunk)[0].max(axis=0) for chunk in range(120)]
+        return float(np.median(np.concatenate(times)))
+
+    return median
