@@ -59,7 +59,9 @@ def factor_term(plan: Layout, members: tuple[int, ...]) -> Term:
     """A main effect or an interaction of the factors at these positions."""
     chosen = [plan.factors[at] for at in members]
     codes = reduce(lambda made, one: made * len(one.levels) + one.codes, chosen, np.zeros_like(plan.cell))
-    contrasts = reduce(lambda made, one: np.kron(made, _zero_sum(len(one.levels))), chosen, np.ones((1, 1)))
+    contrasts: Array = np.ones((1, 1))
+    for one in chosen:
+        contrasts = np.asarray(np.kron(contrasts, _zero_sum(len(one.levels))), dtype=np.float64)
     name = " × ".join(one.name for one in chosen)
     return Term(name, members, _indicators(codes, contrasts.shape[0]), contrasts)
 

@@ -30,7 +30,7 @@ def choose_scale(seconds: Array, left: Callable[[Array], float], df: int) -> Sca
     profile = np.array([-df / 2 * np.log(left(_powered(logs, power))) for power in POWERS])
     inside = POWERS[profile >= profile.max() - HALF_CHI_SQUARE]
     best, low, high = float(POWERS[profile.argmax()]), float(inside.min()), float(inside.max())
-    return Scale(_name(low, high), best, low, high, _why(low, high))
+    return Scale(_nearer(best, low, high), best, low, high, _why(best, low, high))
 
 
 def _powered(logs: Array, power: float) -> Array:
@@ -40,14 +40,15 @@ def _powered(logs: Array, power: float) -> Array:
     return made
 
 
-def _name(low: float, high: float) -> ScaleName:
-    return "seconds" if low > 0 and low <= 1 <= high else "log"
+def _nearer(best: float, low: float, high: float) -> ScaleName:
+    """Ratios unless the profile rules them out and seconds are nearer to it."""
+    return "log" if low <= 0 <= high or best <= 0.5 else "seconds"
 
 
-def _why(low: float, high: float) -> str:
+def _why(best: float, low: float, high: float) -> str:
     where = f"the Box-Cox power lies between {low:g} and {high:g}"
     if low <= 0 <= high:
         return f"{where}: noise is a share of the time, so effects multiply"
-    if low <= 1 <= high:
+    if low <= 1 <= high and best > 0.5:
         return f"{where}: noise is the same number of seconds everywhere, so effects add"
-    return f"{where}: neither ratios nor seconds are perfect, and ratios are what is asked for"
+    return f"{where}: neither ratios (0) nor seconds (1) fit perfectly, this is the nearer"

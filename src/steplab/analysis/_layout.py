@@ -168,7 +168,9 @@ def _empty_cells(trials: pd.DataFrame, ok: pd.DataFrame, names: list[str]) -> tu
     size = prod(len(levels) for levels in tried)
     if not names or size > MOST_CELLS or trials.groupby(names).ngroups < GRID_SHARE * size:
         return [], False
-    have = set(zip(*(ok[name] for name in names), strict=True))
+    have = set(ok[names].drop_duplicates().itertuples(index=False, name=None))
+    if len(have) == size:
+        return [], True
     bad = trials[trials["status"] != "ok"]
     return [_missing(cell, names, bad) for cell in product(*tried) if cell not in have], True
 

@@ -219,7 +219,7 @@ def _pairs(plan: Layout, additive: Fit, pure_df: int) -> tuple[list[tuple[int, i
 def _budget(plan: Layout, pure_df: int) -> int:
     """How many columns leave enough to judge them by."""
     if plan.grid and pure_df >= FEWEST_DF:
-        return plan.cells + plan.blocks - 1
+        return MOST_COLUMNS
     return plan.cells + plan.blocks - 1 - (FEWEST_DF if plan.grid else plan.cells // 2)
 
 
@@ -292,14 +292,12 @@ def _tested(model: _Model, name: str, squares: float, df: int) -> tuple[float | 
 
 def _holm(values: Sequence[float | None]) -> list[float | None]:
     """Holm's corrected p-values (Scandinavian Journal of Statistics 6, 1979); None stays None."""
-    from statsmodels.stats.multitest import multipletests
-
-    tested = [at for at, p in enumerate(values) if p is not None]
+    ranked = sorted((p, at) for at, p in enumerate(values) if p is not None)
     made: list[float | None] = [None] * len(values)
-    if tested:
-        corrected = multipletests([values[at] for at in tested], method="holm")[1]
-        for at, p in zip(tested, corrected, strict=True):
-            made[at] = float(p)
+    largest = 0.0
+    for rank, (p, at) in enumerate(ranked):
+        largest = max(largest, min(1.0, p * (len(ranked) - rank)))
+        made[at] = largest
     return made
 
 
