@@ -226,16 +226,16 @@ def test_blocks_are_taken_out(trials_of: Trials) -> None:
 
 
 def test_additive_noise_is_analysed_in_seconds(trials_of: Trials) -> None:
-    trials = trials_of({"a": [1, 2], "b": [1, 2, 8]}, 12, law=lambda at: float(at["a"] + at["b"]))
-    trials["t_iter"] += 0.2 * np.random.default_rng(1).standard_normal(len(trials))
-    found = designed(trials, ["a", "b"])
-    assert found.scale.name == "seconds"
-    assert found.scale.low is not None
-    assert found.scale.low <= 1
-    (first, *_) = found.main
-    assert first.low < (2 + 11 / 3) / (1 + 11 / 3) < first.high
-    assert not any(one.differs for one in found.interactions)  # the law adds, so nothing acts together
-    assert "add" in found.scale.why
+    seconds, right, together = 0, 0, 0
+    for seed in range(20):
+        trials = trials_of({"a": [1, 2], "b": [1, 2, 8]}, 12, law=lambda at: float(at["a"] + at["b"]))
+        trials["t_iter"] += 0.2 * np.random.default_rng(seed).standard_normal(len(trials))
+        found = designed(trials, ["a", "b"])
+        seconds += found.scale.name == "seconds"
+        right += found.main[0].low < (2 + 11 / 3) / (1 + 11 / 3) < found.main[0].high
+        together += any(one.differs for one in found.interactions)
+    assert (seconds, right >= 18) == (20, True)
+    assert together <= 2  # the law adds, so on its own scale nothing acts together
 
 
 def test_multiplied_noise_is_analysed_as_ratios(trials_of: Trials) -> None:
