@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,11 @@ from steplab.core.feasible import graph_of, resolve
 from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import Level, trial_id
 from steplab.store.columns import trial_row
-from steplab_worker.adapters.synthetic import PHASES, Law
+from steplab_worker.adapters.synthetic import BEFORE_MEETING, DECLARATION, PHASES, Law
 from steplab_worker.job import TrialJob
 
 Config = Mapping[str, Level]
-NAMES = ("t_io", "t_h2d", "t_f", "t_b", "t_wait", "t_move", "t_u")
+NAMES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
 
 
 def law_times(config: Config, seed: int, chunk: int = 0, **own: float) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +37,7 @@ def law_times(config: Config, seed: int, chunk: int = 0, **own: float) -> tuple[
     law = Law(job, resolved.workers, 4 * graph.parameters)
     ranks = np.stack([law._noisy(rank, chunk) for rank in range(resolved.workers)])
     ranks[:, :, PHASES.index("t_move")] = ranks[0, :, PHASES.index("t_move")]
-    ready = ranks[:, :, :4].sum(axis=2)
+    ready = ranks[:, :, BEFORE_MEETING].sum(axis=2)
     wait = ready.max(axis=0) - ready
     columns = dict(zip(PHASES, np.moveaxis(ranks, 2, 0), strict=True), t_wait=wait)
     phases = np.stack([columns[name] for name in NAMES], axis=2)
@@ -109,3 +111,57 @@ def long_run() -> Callable[[Config], float]:
         return float(np.median(np.concatenate(times)))
 
     return median
+
+
+Levels = Mapping[str, Sequence[Any]]
+LENET5_BYTES = 4 * 61706
+
+
+def law_seconds(config: Mapping[str, Any]) -> float:
+    """The step time of the last rank without noise: its phases, nothing hidden."""
+    options = {name: config.get(name, said["default"]) for name, said in DECLARATION["factors"].items()}
+    workers = int(config.get("workers", 1))
+    job = SimpleNamespace(options=options, batch_size=int(config.get("batch_size", 32)))
+    phases = Law(job, workers, LENET5_BYTES).means(workers - 1)
+    exchanged = 4 if config.get("strategy") == "accumulate:4" else 1
+    return float(sum(phases[:4]) + sum(phases[4:]) / exchanged)
+
+
+def made_trials(
+    levels: Levels,
+    replicates: int = 5,
+    noise: float = 0.0,
+    seed: int = 0,
+    blocks: float = 0.0,
+    law: Callable[[Mapping[str, Any]], float] = law_seconds,
+) -> pd.DataFrame:
+    """A factorial's table `trials`: the law, times exp(noise), times exp(blocks·replicate), in a random order."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        {
+            **dict(zip(levels, cell, strict=True)),
+            "trial": f"{replicate}-{'-'.join(map(str, cell))}",
+            "replicate": replicate,
+            "status": "ok",
+            "reason": "",
+            "t_iter": law(dict(zip(levels, cell, strict=True)))
+            * float(np.exp(noise * rng.standard_normal() + blocks * replicate)),
+        }
+        for replicate in range(replicates)
+        for cell in product(*levels.values())
+    ]
+    frame = pd.DataFrame(rows)
+    frame["started"] = rng.permutation(len(frame)).astype(float)
+    return frame
+
+
+@pytest.fixture
+def law() -> Callable[[Mapping[str, Any]], float]:
+    """The synthetic law."""
+    return law_seconds
+
+
+@pytest.fixture
+def trials_of() -> Callable[..., pd.DataFrame]:
+    """Tables of trials by a law."""
+    return made_trials

@@ -1,73 +1,311 @@
-"""Main effects: by which factor a level multiplies the step time, all else equal, with confidence intervals."""
+"""Designed experiments as a statistician analyses them: effects, interactions and ANOVA, with blocks and checks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from steplab.core.trial import Level, plain_level
+from steplab.analysis import _contrasts
+from steplab.analysis._anova import Design, Fit, Term, block_term, factor_term, intercept, slope_term, term_squares
+from steplab.analysis._box_cox import choose_scale
+from steplab.analysis._contrasts import Marginal
+from steplab.analysis._error_term import FEWEST_DF, Within, error_kind, error_term, within_cells
+from steplab.analysis._layout import Layout, layout
+from steplab.analysis._residual_checks import Residuals
+from steplab.analysis._residual_checks import residual_checks as look_at
+from steplab.analysis.designed import (
+    AnovaRow,
+    Check,
+    Designed,
+    Effect,
+    ErrorTerm,
+    Inestimable,
+    Interaction,
+    Scale,
+    Trend,
+)
 
-MOST_LEVELS = 50
+__all__ = ["Effect", "anova", "designed", "interactions", "main_effects", "residual_checks"]
+
+Array = NDArray[np.float64]
+MOST_PAIRS = 21  # all pairs of seven factors
+MOST_COLUMNS = 400
+EXACT = 1e-9  # a spread below that is rounding
 
 
-@dataclass(frozen=True)
-class Effect:
-    """How a level compares with its factor's reference level; `ratio` multiplies the step time."""
+def designed(trials: pd.DataFrame, factors: Sequence[str]) -> Designed:
+    """Analyse the good trials of a study as a designed experiment.
 
-    factor: str
-    level: Level
-    reference: Level
-    ratio: float
-    low: float
-    high: float
-    differs: bool
+    The model has the replicates as blocks, every factor and every pair of factors that the trials can tell. Only
+    trials with status `ok` count; the others are named.
+    """
+    plan = layout(trials, factors) if len(trials) else None
+    if plan is None or not (plan.factors or plan.slopes):
+        return _nothing(plan)
+    model = _modelled(plan)
+    marginal = Marginal(model.fit, plan, model.scale.name == "log", model.error.spread, model.error.df)
+    mains = [term.factors[0] for term in model.kept if len(term.factors) == 1 and term.factors[0] < len(plan.factors)]
+    pairs = [(term.factors[0], term.factors[1]) for term in model.kept if len(term.factors) == 2]
+    known = model.error.kind != "none"
+    return Designed(
+        factors=tuple(factor.name for factor in plan.factors) + tuple(slope.name for slope in plan.slopes),
+        levels=tuple(len(factor.levels) for factor in plan.factors),
+        trials=len(plan.table),
+        blocks=plan.blocks,
+        scale=model.scale,
+        error=model.error,
+        sums="III" if plan.grid and not plan.missing else "II",
+        main=_contrasts.effects(marginal, mains) if known else [],
+        interactions=_contrasts.interactions(marginal, pairs) if known else [],
+        anova=_table(model),
+        means=[mean for at in mains for mean in _contrasts.means(marginal, (at,))],
+        pair_means=[mean for pair in pairs for mean in _contrasts.means(marginal, pair)],
+        trends=_trends(marginal, mains) if known else [],
+        checks=look_at(model.residuals),
+        missing=plan.missing,
+        broken=plan.broken,
+        inestimable=list(model.inestimable),
+        notes=[*plan.notes, *model.notes],
+    )
 
 
 def main_effects(trials: pd.DataFrame, factors: Sequence[str]) -> list[Effect]:
-    """Ordinary least squares of log t_iter on the factors' levels, with the replicates as blocks.
+    """By which factor each level multiplies the step time, all other factors averaged with equal weights."""
+    return designed(trials, factors).main
 
-    Times multiply, so effects are ratios. What other factors do to an effect (interactions) is not in here.
-    """
-    ok = trials[(trials["status"] == "ok") & (trials["t_iter"] > 0)] if len(trials) else trials
-    varied = [
-        name for name in factors if name in ok and 2 <= ok[name].nunique() <= MOST_LEVELS and ok[name].notna().all()
+
+def interactions(trials: pd.DataFrame, factors: Sequence[str]) -> list[Interaction]:
+    """What combinations of two levels cost beyond the two effects alone."""
+    return designed(trials, factors).interactions
+
+
+def anova(trials: pd.DataFrame, factors: Sequence[str]) -> list[AnovaRow]:
+    """The analysis of variance, blocks first, residual last."""
+    return designed(trials, factors).anova
+
+
+def residual_checks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Check]:
+    """Whether the assumptions behind the intervals hold, each in one sentence."""
+    return designed(trials, factors).checks
+
+
+def _nothing(plan: Layout | None) -> Designed:
+    """The answer of a study in which no factor varies among good trials."""
+    return Designed(
+        factors=(), levels=(), trials=len(plan.table) if plan else 0, blocks=plan.blocks if plan else 0,
+        scale=Scale("log", None, None, None, "times multiply"),
+        error=ErrorTerm("none", 0, None, "no factor takes two levels among the good trials"),
+        sums="III", main=[], interactions=[], anova=[], means=[], pair_means=[], trends=[], checks=[],
+        missing=plan.missing if plan else [], broken=plan.broken if plan else (), inestimable=[],
+        notes=list(plan.notes) if plan else [],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The fitted model and what was decided on the way."""
+
+    plan: Layout
+    fit: Fit
+    response: Array
+    pure: Within
+    scale: Scale
+    error: ErrorTerm
+    residuals: Residuals
+    inestimable: tuple[Inestimable, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def kept(self) -> list[Term]:
+        """The terms in the model."""
+        return [self.fit.design.terms[at] for at in self.fit.chosen]
+
+
+def _modelled(plan: Layout) -> _Model:
+    """Choose terms, error and scale, then fit."""
+    within = within_cells(plan)
+    logs = np.log(plan.seconds)
+    pure = within(logs)
+    design, chosen, lost, notes = _terms(plan, logs, pure.df)
+    first = Fit(design, chosen, logs)
+    kind = error_kind(plan, pure.df, first.df)
+
+    def left(response: Array) -> float:
+        return (within(response) if kind == "replicates" else Fit(design, chosen, response)).sum_squares
+
+    scale = choose_scale(plan.seconds, left, pure.df if kind == "replicates" else first.df)
+    response = logs if scale.name == "log" else plan.seconds
+    fit, pure = Fit(design, chosen, response), within(response)
+    if scale.name == "seconds" and not _positive(fit, plan):
+        scale = Scale("log", scale.power, scale.low, scale.high, "means of seconds would fall below zero")
+        fit, pure, response = first, within(logs), logs
+    error = error_term(kind, fit, pure)
+    source = pure if kind == "replicates" else fit
+    residuals = Residuals(source.residuals, source.leverages, source.df, plan)
+    return _Model(plan, fit, response, pure, scale, error, residuals, tuple(lost), tuple(notes))
+
+
+def _positive(fit: Fit, plan: Layout) -> bool:
+    marginal = Marginal(fit, plan, False, None, 0)
+    groups = [fit.design.terms[at].factors for at in fit.chosen]
+    return all(marginal.positive(group) for group in groups if group and max(group) < len(plan.factors))
+
+
+def _terms(plan: Layout, logs: Array, pure_df: int) -> tuple[Design, list[int], list[Inestimable], list[str]]:
+    """The terms that the trials can tell, and words on those that they cannot."""
+    base = [intercept(len(logs)), *([block_term(plan)] if plan.blocks > 1 else [])]
+    base += [factor_term(plan, (at,)) for at in range(len(plan.factors))]
+    base += [slope_term(plan, at) for at in range(len(plan.slopes))]
+    design = Design(base)
+    chosen, lost = _told(design, range(1, len(base)), [0], plan)
+    wanted, empty, notes = _pairs(plan, Fit(design, chosen, logs), pure_df)
+    design = Design([*base, *(factor_term(plan, pair) for pair in wanted)])
+    chosen, aliased = _told(design, range(len(base), len(design.terms)), chosen, plan)
+    return design, chosen, [*lost, *empty, *aliased], notes
+
+
+def _told(
+    design: Design, candidates: Sequence[int], known: Sequence[int], plan: Layout
+) -> tuple[list[int], list[Inestimable]]:
+    """Take in term after term as long as each adds all its degrees of freedom."""
+    chosen, lost = list(known), []
+    for at in candidates:
+        term = design.terms[at]
+        if design.news(at, chosen) == term.df:
+            chosen.append(at)
+        else:
+            lost.append(Inestimable(term.name, _confused(design, at, chosen)))
+    return chosen, lost
+
+
+def _confused(design: Design, at: int, chosen: Sequence[int]) -> str:
+    """With which terms of the model a term is confounded: those without which it could be told."""
+    term = design.terms[at]
+    others = [one for one in chosen if one and design.news(at, [c for c in chosen if c != one]) == term.df]
+    names = " or ".join(design.terms[one].name for one in others) or "the other terms together"
+    return f"in these trials it cannot be told from {names}"
+
+
+def _pairs(plan: Layout, additive: Fit, pure_df: int) -> tuple[list[tuple[int, int]], list[Inestimable], list[str]]:
+    """The pairs to try, those of strong factors first (effect heredity), within what the trials can pay for."""
+    strength = {
+        term.factors[0]: additive.own_squares(at) / term.df
+        for at in additive.chosen
+        if len((term := additive.design.terms[at]).factors) == 1 and term.factors[0] < len(plan.factors)
+    }
+    ranked = sorted(combinations(sorted(strength), 2), key=lambda pair: -min(strength[at] for at in pair))
+    budget = min(MOST_COLUMNS, _budget(plan, pure_df)) - len(additive.at)
+    wanted: list[tuple[int, int]] = []
+    empty, unpaid = [], []
+    for pair in ranked:
+        first, second = (plan.factors[at] for at in pair)
+        cost = (len(first.levels) - 1) * (len(second.levels) - 1)
+        holes = _holes(plan, pair)
+        if holes:
+            empty.append(Inestimable(f"{first.name} × {second.name}", f"no good trial has {holes}"))
+        elif cost > budget or len(wanted) >= MOST_PAIRS:
+            unpaid.append(f"{first.name} × {second.name}")
+        else:
+            wanted.append(pair)
+            budget -= cost
+    return sorted(wanted), empty, _unpaid(unpaid)
+
+
+def _budget(plan: Layout, pure_df: int) -> int:
+    """How many columns leave enough to judge them by."""
+    if plan.grid and pure_df >= FEWEST_DF:
+        return MOST_COLUMNS
+    return plan.cells + plan.blocks - 1 - (FEWEST_DF if plan.grid else plan.cells // 2)
+
+
+def _holes(plan: Layout, pair: tuple[int, int]) -> str:
+    """The empty combinations of two factors, in words."""
+    first, second = (plan.factors[at] for at in pair)
+    counts = np.zeros((len(first.levels), len(second.levels)), dtype=np.int64)
+    np.add.at(counts, (first.codes, second.codes), 1)
+    cells = [
+        f"{first.name} {first.levels[a]} with {second.name} {second.levels[b]}" for a, b in np.argwhere(counts == 0)
     ]
-    if not varied:
-        return []
-    terms = [*varied, *(["replicate"] if ok["replicate"].nunique() > 1 else [])]
-    design, columns = _dummies(ok, terms)
-    if len(ok) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
-        return []
-    import statsmodels.api as sm
+    return "; ".join(cells[:3]) + (f"; and {len(cells) - 3} more" if len(cells) > 3 else "")
 
-    fitted = sm.OLS(np.log(ok["t_iter"].to_numpy(dtype=float)), design).fit()
-    intervals = fitted.conf_int(0.05)
+
+def _unpaid(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return [f"Left out of the model, because there are too few trials or too many terms: {shown}."]
+
+
+def _table(model: _Model) -> list[AnovaRow]:
+    """The lines of the analysis of variance."""
+    centred = model.response - model.response.mean()
+    total = float(centred @ centred)
+    marginal = not (model.plan.grid and not model.plan.missing)
+    rows: list[tuple[str, tuple[str, ...], int, float]] = []
+    for at in model.fit.chosen[1:]:
+        term = model.fit.design.terms[at]
+        squares = term_squares(model.fit, model.response, at, marginal)
+        rows.append((term.name, _names(model.plan, term), term.df, squares))
+    residual_df, residual = model.fit.df, model.fit.sum_squares
+    if model.error.kind in ("replicates", "configurations") and model.fit.df > model.pure.df:
+        rows.append(("higher order", (), residual_df - model.pure.df, max(residual - model.pure.sum_squares, 0.0)))
+        residual_df, residual = model.pure.df, model.pure.sum_squares
+    tests = [_tested(model, name, squares, df) for name, _, df, squares in rows]
+    holm = _holm([p for _, p in tests])
+    made = [
+        AnovaRow(name, factors, df, squares, squares / total if total else 0.0, f, p, corrected)
+        for (name, factors, df, squares), (f, p), corrected in zip(rows, tests, holm, strict=True)
+    ]
     return [
-        _effect(name, level, reference, fitted.params[at], *intervals[at])
-        for at, (name, level, reference) in enumerate(columns, start=1)
-        if name in varied
+        *made,
+        AnovaRow("residual", (), residual_df, residual, residual / total if total else 0.0, None, None, None),
     ]
 
 
-def _varies(column: pd.Series[Any]) -> bool:
-    return 2 <= column.nunique() <= MOST_LEVELS and bool(column.notna().all())
+def _names(plan: Layout, term: Term) -> tuple[str, ...]:
+    every = [factor.name for factor in plan.factors] + [slope.name for slope in plan.slopes]
+    return tuple(every[at] for at in term.factors)
 
 
-def _dummies(ok: pd.DataFrame, names: Sequence[str]) -> tuple[np.ndarray, list[tuple[str, Level, Level]]]:
-    """An intercept and one column for each level but the first of each factor."""
-    arrays, columns = [np.ones(len(ok))], []
-    for name in names:
-        levels = sorted(ok[name].unique())
-        for level in levels[1:]:
-            arrays.append((ok[name] == level).to_numpy(dtype=float))
-            columns.append((name, plain_level(level), plain_level(levels[0])))
-    return np.column_stack(arrays), columns
+def _tested(model: _Model, name: str, squares: float, df: int) -> tuple[float | None, float | None]:
+    """F and p of a line; the blocks are taken out, not tested, and without noise every effect is sure."""
+    from scipy.stats import f as distribution
+
+    error = model.error
+    own = error.kind == "configurations" and name == "higher order"
+    spread = float(np.sqrt(model.pure.sum_squares / model.pure.df)) if own else error.spread
+    freedom = model.pure.df if own else error.df
+    if spread is None or name == "block":
+        return None, None
+    if squares <= len(model.response) * EXACT**2:
+        return 0.0, 1.0
+    if spread < EXACT:
+        return float("inf"), 0.0
+    f = squares / df / spread**2
+    return float(f), float(distribution.sf(f, df, freedom))
 
 
-def _effect(name: str, level: Level, reference: Level, value: float, low: float, high: float) -> Effect:
-    ratio, bottom, top = (float(np.exp(one)) for one in (value, low, high))
-    return Effect(name, level, reference, ratio, bottom, top, differs=bottom > 1.0 or top < 1.0)
+def _holm(values: Sequence[float | None]) -> list[float | None]:
+    """Holm's corrected p-values (Scandinavian Journal of Statistics 6, 1979); None stays None."""
+    ranked = sorted((p, at) for at, p in enumerate(values) if p is not None)
+    made: list[float | None] = [None] * len(values)
+    largest = 0.0
+    for rank, (p, at) in enumerate(ranked):
+        largest = max(largest, min(1.0, p * (len(ranked) - rank)))
+        made[at] = largest
+    return made
+
+
+def _trends(marginal: Marginal, mains: Sequence[int]) -> list[Trend]:
+    plan, chosen = marginal.plan, marginal.fit.chosen
+    found = [_contrasts.trend(marginal, at) for at in mains]
+    for at in chosen:
+        position = marginal.fit.design.terms[at].factors
+        if len(position) == 1 and position[0] >= len(plan.factors):
+            found.append(_contrasts.slope_trend(marginal, at, plan.slopes[position[0] - len(plan.factors)]))
+    return [trend for trend in found if trend is not None]
