@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class NumpyKernels:
         return lambda: np.matmul(a, b, out=c), 2.0 * n**3
 
     def triad(self, n: int) -> Kernel:
-        """a = b + c over n elements; besides three arrays the lines of `a` are fetched before they are written."""
+        """A = b + c over n elements; besides three arrays the lines of `a` are fetched before they are written."""
         part = max(n // self.threads, 1)
         arrays = [[np.ones(part, np.float32) for _ in range(3)] for _ in range(self.threads)]
         # Small arrays are gone through many times in one call, because a call costs more than they do.

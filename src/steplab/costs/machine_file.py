@@ -83,11 +83,15 @@ def _parsed(machine: str) -> tuple[str, _MachineFile]:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is not TOML: {error}", where=where) from None
     except ValidationError as errors:
-        error = errors.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, error["loc"]))
-        what = error["msg"].removeprefix("Value error, ")
-        what = {"extra_forbidden": "is not a field of a machine file", "missing": "is missing"}.get(error["type"], what)
-        raise InputError(f"{field}: {what}" if field else what, where=where, hint=_FIELDS) from None
+        raise InputError(_first(errors), where=where, hint=_FIELDS) from None
+
+
+def _first(errors: ValidationError) -> str:
+    """What is wrong first, with the field it is in."""
+    wrong = errors.errors(include_url=False, include_input=False)[0]
+    field, what = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix("Value error, ")
+    named = {"extra_forbidden": "is not a field of a machine file", "missing": "is missing"}
+    return f"{field} {named[wrong['type']]}" if wrong["type"] in named else f"{field}: {what}" if field else what
 
 
 _FIELDS = "a machine file has name, source, [flops_per_s] by precision and [[memory]] (see docs/roofline.md)"

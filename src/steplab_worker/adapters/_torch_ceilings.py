@@ -34,7 +34,7 @@ class TorchKernels:
 
     @lru_cache(maxsize=None)  # noqa: B019
     def triad(self, n: int) -> Kernel:
-        """a = b + s·c over n elements; besides three arrays the lines of `a` are fetched before they are written."""
+        """A = b + s·c over n elements; besides three arrays the lines of `a` are fetched before they are written."""
         a, b, c = (torch.ones(n) for _ in range(3))
         return lambda: torch.add(b, c, alpha=3.0, out=a), 16.0 * n
 

@@ -1,0 +1,140 @@
+"""The roofline as a Plotly figure: roofs as lines, layers and phases as points, both axes logarithmic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from steplab.analysis.roofline import Point, Roofline
+from steplab.core.units import count, seconds, size
+
+# Okabe and Ito's palette, distinguishable with every kind of colour vision.
+COLOURS = {
+    "conv": "#0072B2", "dense": "#D55E00", "norm": "#009E73", "activation": "#E69F00", "pool": "#CC79A7",
+    "phase": "#000000", "kernel": "#0072B2", "other": "#56B4E9",
+}  # fmt: skip
+SYMBOLS = {"forward": "circle", "backward": "diamond", "update": "square", "kernel": "circle"}
+ROOFS = ("#444444", "#777777", "#999999", "#BBBBBB")
+GRID = "rgba(128,128,128,0.25)"
+
+
+def figure(roofline: Roofline) -> go.Figure:
+    """The chart of one configuration; a point that was only estimated stands on its roof, hollow."""
+    drawn = [point for point in roofline.points if math.isfinite(point.intensity) and point.intensity > 0]
+    low, high = _reach(roofline, drawn)
+    made = go.Figure()
+    _roofs(made, roofline, low, high)
+    for family in dict.fromkeys(family_of(point) for point in drawn):
+        for of in dict.fromkeys(point.of for point in drawn if family_of(point) == family):
+            _add(made, [point for point in drawn if (family_of(point), point.of) == (family, of)], f"{family}, {of}")
+    return _finish(made, roofline, low, high, drawn)
+
+
+def family_of(point: Point) -> str:
+    """The group of kinds that share a colour.
+
+    >>> family_of(Point("bn1", "batch_norm", "forward", 1.0, 1.0, None, 1.0, "DRAM", "bandwidth"))
+    'norm'
+    """
+    for part in ("conv", "pool", "norm"):
+        if part in point.kind:
+            return part
+    return point.kind if point.kind in COLOURS else "dense" if point.kind == "matmul" else "other"
+
+
+def _reach(roofline: Roofline, drawn: Sequence[Point]) -> tuple[float, float]:
+    """The range of intensities: all points, and the ridge of main memory."""
+    every = [point.intensity for point in drawn] + [roofline.ceiling.ridge]
+    return min(every) / 2.5, max(every) * 2.5
+
+
+def _roofs(made: go.Figure, roofline: Roofline, low: float, high: float) -> None:
+    ceiling = roofline.ceiling
+    fastest = max(level.bytes_per_s for level in ceiling.levels)
+    start = max(low, min(ceiling.flops_per_s / fastest, high))
+    _roof(made, [start, high], [ceiling.flops_per_s] * 2, f"{count(ceiling.flops_per_s)}FLOP/s", ROOFS[0])
+    for level, colour in zip(reversed(ceiling.levels), ROOFS * 2, strict=False):
+        end = min(ceiling.flops_per_s / level.bytes_per_s, high)
+        if end > low:
+            name = f"{level.name} {count(level.bytes_per_s)}B/s"
+            _roof(made, [low, end], [low * level.bytes_per_s, end * level.bytes_per_s], name, colour)
+
+
+def _roof(made: go.Figure, x: list[float], y: list[float], name: str, colour: str) -> None:
+    # Many points on a line, so that it answers the pointer everywhere.
+    steps = [(x[1] / x[0]) ** (i / 40) for i in range(41)]
+    flat = y[0] == y[1]
+    made.add_scatter(
+        x=[x[0] * step for step in steps], y=[y[0] if flat else y[0] * step for step in steps], mode="lines",
+        line={"color": colour, "width": 2}, name=name, showlegend=False, hovertemplate=f"{name}<extra></extra>",
+    )  # fmt: skip
+    at = (x[0] * x[1] ** 3) ** 0.25 if flat else x[0] * 1.15
+    made.add_annotation(
+        x=math.log10(at), y=math.log10(y[0] if flat else y[0] * 1.15), text=name, showarrow=False, yanchor="bottom",
+        xanchor="center" if flat else "left", font={"size": 12, "color": colour}, yshift=4 if flat else 8,
+    )  # fmt: skip
+
+
+def _add(made: go.Figure, points: Sequence[Point], name: str) -> None:
+    of, family = points[0].of, family_of(points[0])
+    sizes = [_area(point) for point in points]
+    symbol = SYMBOLS[of] if points[0].seconds else f"{SYMBOLS[of]}-open"
+    labelled = family in ("phase", "kernel") and len(points) <= 10
+    made.add_scatter(
+        x=[point.intensity for point in points],
+        y=[point.flops_per_s or point.attainable for point in points],
+        mode="markers+text" if labelled else "markers",
+        text=[point.layer for point in points],
+        textposition="bottom right",
+        name=name,
+        marker={"symbol": symbol, "size": sizes, "color": COLOURS[family], "opacity": 0.8,
+                "line": {"width": 1, "color": "white" if points[0].seconds else COLOURS[family]}},
+        customdata=[[hover(point)] for point in points],
+        hovertemplate="%{customdata[0]}<extra></extra>",
+    )  # fmt: skip
+
+
+def _area(point: Point) -> float:
+    """Size of a marker: larger where more time goes."""
+    return 9.0 if not point.seconds else min(max(7.0, 3.0 * math.log10(point.seconds * 1e6 + 1.0)), 22.0)
+
+
+def hover(point: Point) -> str:
+    """What the pointer shows of a point."""
+    lines = [
+        f"<b>{_safe(point.layer)}</b> ({_safe(point.kind)}), {point.of}",
+        f"{count(point.flops)}FLOP, {size(point.bytes)}, {point.intensity:.3g} FLOP/byte",
+        f"roof: {point.roof}, {count(point.attainable)}FLOP/s",
+    ]
+    if point.flops_per_s is not None and point.seconds is not None:
+        lines.append(
+            f"{count(point.flops_per_s)}FLOP/s in {seconds(point.seconds)}: {point.share_of_roof:.0%} of the roof"
+        )
+    else:
+        lines.append("estimated: no time was measured")
+    return "<br>".join(lines)
+
+
+def _safe(text: str) -> str:
+    """A name that a browser shows as it is."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _finish(made: go.Figure, roofline: Roofline, low: float, high: float, drawn: Sequence[Point]) -> go.Figure:
+    rates = [point.flops_per_s or point.attainable for point in drawn] + [low * roofline.ceiling.bytes_per_s]
+    bottom, top = min(rates) / 2, roofline.ceiling.flops_per_s * 3
+    axis = {"type": "log", "gridcolor": GRID, "zeroline": False, "automargin": True, "exponentformat": "SI", "dtick": 1}
+    threads = roofline.ceiling.threads
+    on = roofline.machine + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
+    made.update_layout(
+        title={"text": f"{_safe(roofline.title)}<br><sup>{_safe(on)}</sup>", "x": 0.02},
+        height=620,
+        margin={"l": 10, "r": 20, "t": 80, "b": 50},
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "system-ui, sans-serif", "size": 13},
+        xaxis=axis | {"title": {"text": "FLOPs per byte"}, "range": [math.log10(low), math.log10(high)]},
+        yaxis=axis | {"title": {"text": "FLOP/s"}, "range": [math.log10(bottom), math.log10(top)]},
+    )  # fmt: skip
+    return made
