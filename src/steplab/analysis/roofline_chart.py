@@ -16,7 +16,9 @@ COLOURS = {
     "phase": "#000000", "kernel": "#0072B2", "other": "#56B4E9",
 }  # fmt: skip
 SYMBOLS = {"forward": "circle", "backward": "diamond", "update": "square", "kernel": "circle"}
-ROOFS = ("#444444", "#777777", "#999999", "#BBBBBB")
+ROOF = "#666666"
+DASHES = ("solid", "dash", "dot", "dashdot")
+LABELS = {"forward": "top center", "backward": "bottom center", "update": "top center", "kernel": "bottom center"}
 GRID = "rgba(128,128,128,0.25)"
 
 
@@ -54,27 +56,25 @@ def _roofs(made: go.Figure, roofline: Roofline, low: float, high: float) -> None
     ceiling = roofline.ceiling
     fastest = max(level.bytes_per_s for level in ceiling.levels)
     start = max(low, min(ceiling.flops_per_s / fastest, high))
-    _roof(made, [start, high], [ceiling.flops_per_s] * 2, f"{count(ceiling.flops_per_s)}FLOP/s", ROOFS[0])
-    for level, colour in zip(reversed(ceiling.levels), ROOFS * 2, strict=False):
+    _roof(made, start, high, ceiling.flops_per_s, 0.0, f"peak {count(ceiling.flops_per_s)}FLOP/s", "solid")
+    for at, level in enumerate(reversed(ceiling.levels)):
         end = min(ceiling.flops_per_s / level.bytes_per_s, high)
         if end > low:
             name = f"{level.name} {count(level.bytes_per_s)}B/s"
-            _roof(made, [low, end], [low * level.bytes_per_s, end * level.bytes_per_s], name, colour)
+            _roof(made, low, end, low * level.bytes_per_s, 1.0, name, DASHES[at % len(DASHES)])
 
 
-def _roof(made: go.Figure, x: list[float], y: list[float], name: str, colour: str) -> None:
+def _roof(made: go.Figure, low: float, high: float, start: float, slope: float, name: str, dash: str) -> None:
     # Many points on a line, so that it answers the pointer everywhere.
-    steps = [(x[1] / x[0]) ** (i / 40) for i in range(41)]
-    flat = y[0] == y[1]
+    steps = [(high / low) ** (i / 40) for i in range(41)]
     made.add_scatter(
-        x=[x[0] * step for step in steps], y=[y[0] if flat else y[0] * step for step in steps], mode="lines",
-        line={"color": colour, "width": 2}, name=name, showlegend=False, hovertemplate=f"{name}<extra></extra>",
-    )  # fmt: skip
-    at = (x[0] * x[1] ** 3) ** 0.25 if flat else x[0] * 1.15
-    made.add_annotation(
-        x=math.log10(at), y=math.log10(y[0] if flat else y[0] * 1.15), text=name, showarrow=False, yanchor="bottom",
-        xanchor="center" if flat else "left", font={"size": 12, "color": colour}, yshift=4 if flat else 8,
-    )  # fmt: skip
+        x=[low * step for step in steps],
+        y=[start * step**slope for step in steps],
+        mode="lines",
+        line={"color": ROOF, "width": 2, "dash": dash},
+        name=name,
+        hovertemplate=f"{name}<extra></extra>",
+    )
 
 
 def _add(made: go.Figure, points: Sequence[Point], name: str) -> None:
@@ -87,9 +87,9 @@ def _add(made: go.Figure, points: Sequence[Point], name: str) -> None:
         y=[point.flops_per_s or point.attainable for point in points],
         mode="markers+text" if labelled else "markers",
         text=[point.layer for point in points],
-        textposition="bottom right",
+        textposition=LABELS[of],
         name=name,
-        marker={"symbol": symbol, "size": sizes, "color": COLOURS[family], "opacity": 0.8,
+        marker={"symbol": symbol, "size": sizes, "color": COLOURS[family], "opacity": [0.8 if point.judged or not point.seconds else 0.3 for point in points],
                 "line": {"width": 1, "color": "white" if points[0].seconds else COLOURS[family]}},
         customdata=[[hover(point)] for point in points],
         hovertemplate="%{customdata[0]}<extra></extra>",

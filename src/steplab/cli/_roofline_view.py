@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,16 @@ if TYPE_CHECKING:
     from steplab.costs.roofline import Ceiling, Ceilings
 
 WIDTH = 80
+SMALL = 0.01  # of all the time: what is less is not worth a line
 SHORT = {"activation": "act", "adaptive_avg_pool": "pool", "global_avg_pool": "pool", "batch_norm": "norm"}
-SHORT |= {"max_pool": "pool", "avg_pool": "pool", "layer_norm": "norm", "forward": "fwd", "backward": "bwd"}
+SHORT |= {
+    "dropout": "drop",
+    "max_pool": "pool",
+    "avg_pool": "pool",
+    "layer_norm": "norm",
+    "forward": "fwd",
+    "backward": "bwd",
+}
 
 
 def show_ceilings(roofs: Ceilings) -> None:
@@ -46,17 +55,31 @@ def _ceiling_row(row: Ceiling, names: list[str]) -> list[object]:
     ]
 
 
-def show(roofline: Roofline) -> None:
+def worth_showing(points: Sequence[Point]) -> list[Point]:
+    """The points in which time goes, and all phases; where none was measured, the least time that the roof allows."""
+    times = [point.seconds or point.flops / point.attainable for point in points]
+    total = sum(time for point, time in zip(points, times, strict=True) if point.kind != "phase")
+    chosen = zip(points, times, strict=True)
+    return [point for point, time in chosen if point.kind == "phase" or time >= SMALL * total or point.above]
+
+
+def show(roofline: Roofline, every: bool) -> None:
     """The points of one configuration as a table, and what they say in a sentence."""
     out = console()
     threads = roofline.ceiling.threads
     below = f"below the roofs of {threads} thread{'s' * (threads > 1)}" if threads else "below the published roofs"
     out.print(f"\n{roofline.title}; {below}", markup=False, soft_wrap=True)
     timed = not roofline.estimated
-    columns = ["layer", "kind", "pass", "roof", "FLOP/byte", *(["time", "FLOP/s", "of roof"] if timed else ["at most"])]
-    shown = table(columns, [_row(point, timed) for point in roofline.points], left=4)
+    columns = ["layer", "kind", "pass", "roof", "FLOP/B", *(["time", "FLOP/s", "of roof"] if timed else ["at most"])]
+    chosen = list(roofline.points) if every else worth_showing(roofline.points)
+    shown = table(columns, [_row(point, timed) for point in chosen], left=4)
     shown.padding = (0, 1, 0, 0)
     out.print(shown, width=min(WIDTH, out.width))
+    if len(chosen) < len(roofline.points):
+        left_out = len(roofline.points) - len(chosen)
+        out.print(
+            f"{left_out} with less than {SMALL:.0%} of the time each are not shown: --all shows them", markup=False
+        )
     for sentence in [*sentences(roofline), *(f"note: {note}" for note in roofline.notes)]:
         out.print(sentence, markup=False, soft_wrap=True)
 
@@ -72,8 +95,8 @@ def _row(point: Point, timed: bool) -> list[object]:
     return [*head, intensity, None if point.seconds is None else seconds(point.seconds), rate, told]
 
 
-def sentences(roofline: Roofline) -> list[str]:
-    """What the table says: which side the layers are on, what was reached, what cannot be."""
+def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[str]:
+    """What the points say: which side they are on, what was reached, what cannot be; with the marks for the last two."""
     from steplab.analysis.roofline import above
 
     single = [point for point in roofline.points if point.kind != "phase"]
@@ -84,11 +107,11 @@ def sentences(roofline: Roofline) -> list[str]:
     if roofline.estimated:
         made.append("estimated: no time was measured, `at most` is the FLOP/s that the roof allows")
     elif any(not point.judged for point in single):
-        made.append("?: too short to be judged")
-    wrong = above(roofline.points)
-    if wrong:
+        made.append(f"{short}: too short to be judged")
+    high = above(roofline.points)
+    if high:
         made.append(
-            f"!: {len(wrong)} above their roof, which cannot be; the ceilings may have been measured on a busy machine "
+            f"{wrong}: {len(high)} above their roof, which cannot be; the ceilings may have been measured on a busy machine "
             "(--remeasure), or the framework needs fewer operations than are counted (Winograd, FFT)"
         )
     return made
@@ -171,7 +194,7 @@ def write_page(out: Path, made: list[Roofline]) -> None:
     # "</script>" inside a name would end the script; in JSON the slash may be escaped.
     charts = [figure(one).to_json().replace("</", "<\\/").replace("<!--", "<\\u0021--") for one in made]
     page = jinja2.Environment(autoescape=True).from_string(PAGE)
-    notes = [(*sentences(one), *one.notes) for one in made]
+    notes = [(*sentences(one, "faint", "above a line"), *one.notes) for one in made]
     text = page.render(plotly=get_plotlyjs(), charts=list(zip(charts, notes, strict=True)))
     write_file(out, text.encode())
 

@@ -26,7 +26,9 @@ def roofline(
     input_: Annotated[str, typer.Option("--input", help="Shape of a sample, for a NETWORK, e.g. 3x64x64.")] = "",
     threads: Annotated[int, typer.Option(min=0, help="Threads, for a NETWORK on this machine; 0 is all.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the chart to FILE.html, too.")] = None,
-    every: Annotated[bool, typer.Option("--all", help=f"Show all configurations, not only {SHOWN}.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"Show all layers, and all configurations, not {SHOWN}.")
+    ] = False,
     remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure this machine's ceilings anew.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,6 +63,6 @@ def _show(roofs: Ceilings, made: list[Roofline], every: bool) -> None:
 
     view.show_ceilings(roofs)
     for one in made if every else made[:SHOWN]:
-        view.show(one)
+        view.show(one, every)
     if len(made) > SHOWN and not every:
         console().print(f"{len(made) - SHOWN} more configurations: --all shows them", markup=False)

@@ -8,6 +8,7 @@ F. Pratas, L. Sousa, IEEE CAL 13(1), 2014; T. Koskela et al., ISC 2018) has one 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -130,11 +131,17 @@ def limit(work: Work, ceiling: Ceiling, footprint: float = math.inf) -> Limit:
     >>> limit(Work(flops=4000.0, bytes=500.0), machine).roof
     'compute'
     """
-    least = {COMPUTE: work.flops / ceiling.flops_per_s}
+    moved: dict[str, float] = {}
     inner = 0.0
     for level in ceiling.levels:
-        least[level.name] = traffic(work, inner, footprint) / level.bytes_per_s
+        moved[level.name] = traffic(work, inner, footprint)
         inner = level.capacity
+    return limit_of(work.flops, moved, ceiling)
+
+
+def limit_of(flops: float, moved: Mapping[str, float], ceiling: Ceiling) -> Limit:
+    """The least time for FLOPs and for bytes that are known level by level; levels without a roof do not limit."""
+    least = {COMPUTE: flops / ceiling.flops_per_s}
+    least |= {level.name: moved[level.name] / level.bytes_per_s for level in ceiling.levels if level.name in moved}
     roof = max(least, key=lambda name: least[name])
-    seconds = least[roof]
-    return Limit(seconds, work.flops / seconds if seconds else math.inf, roof)
+    return Limit(least[roof], flops / least[roof] if least[roof] else math.inf, roof)
