@@ -47,8 +47,9 @@ def family_of(point: Point) -> str:
 
 
 def _reach(roofline: Roofline, drawn: Sequence[Point]) -> tuple[float, float]:
-    """The range of intensities: all points, and the ridge of main memory."""
-    every = [point.intensity for point in drawn] + [roofline.ceiling.ridge]
+    """The range of intensities: all points, and where each level's roof meets the peak."""
+    ridges = [roofline.ceiling.flops_per_s / level.bytes_per_s for level in roofline.ceiling.levels]
+    every = [point.intensity for point in drawn] + ridges
     return min(every) / 2.5, max(every) * 2.5
 
 
@@ -79,8 +80,6 @@ def _roof(made: go.Figure, low: float, high: float, start: float, slope: float, 
 
 def _add(made: go.Figure, points: Sequence[Point], name: str) -> None:
     of, family = points[0].of, family_of(points[0])
-    sizes = [_area(point) for point in points]
-    symbol = SYMBOLS[of] if points[0].seconds else f"{SYMBOLS[of]}-open"
     labelled = family in ("phase", "kernel") and len(points) <= 10
     made.add_scatter(
         x=[point.intensity for point in points],
@@ -89,11 +88,22 @@ def _add(made: go.Figure, points: Sequence[Point], name: str) -> None:
         text=[point.layer for point in points],
         textposition=LABELS[of],
         name=name,
-        marker={"symbol": symbol, "size": sizes, "color": COLOURS[family], "opacity": [0.8 if point.judged or not point.seconds else 0.3 for point in points],
-                "line": {"width": 1, "color": "white" if points[0].seconds else COLOURS[family]}},
+        marker=_marker(points),
         customdata=[[hover(point)] for point in points],
         hovertemplate="%{customdata[0]}<extra></extra>",
-    )  # fmt: skip
+    )
+
+
+def _marker(points: Sequence[Point]) -> dict[str, object]:
+    """Filled where measured, hollow where estimated, faint where too short to be judged."""
+    colour, measured = COLOURS[family_of(points[0])], points[0].seconds is not None
+    return {
+        "symbol": SYMBOLS[points[0].of] + ("" if measured else "-open"),
+        "size": [_area(point) for point in points],
+        "color": colour,
+        "opacity": [0.8 if point.judged or not measured else 0.3 for point in points],
+        "line": {"width": 1, "color": "white" if measured else colour},
+    }
 
 
 def _area(point: Point) -> float:

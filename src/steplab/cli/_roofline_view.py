@@ -77,9 +77,7 @@ def show(roofline: Roofline, every: bool) -> None:
     out.print(shown, width=min(WIDTH, out.width))
     if len(chosen) < len(roofline.points):
         left_out = len(roofline.points) - len(chosen)
-        out.print(
-            f"{left_out} with less than {SMALL:.0%} of the time each are not shown: --all shows them", markup=False
-        )
+        out.print(f"{left_out} with less than {SMALL:.0%} of the time each: --all shows them", markup=False)
     for sentence in [*sentences(roofline), *(f"note: {note}" for note in roofline.notes)]:
         out.print(sentence, markup=False, soft_wrap=True)
 
@@ -96,14 +94,13 @@ def _row(point: Point, timed: bool) -> list[object]:
 
 
 def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[str]:
-    """What the points say: which side they are on, what was reached, what cannot be; with the marks for the last two."""
+    """What the points say: which side they are on, what is too short, what cannot be; with the marks of the latter."""
     from steplab.analysis.roofline import above
 
     single = [point for point in roofline.points if point.kind != "phase"]
     if not single:
         return []
-    compute = sum(point.bound == "compute" for point in single)
-    made = [f"{compute} of {len(single)} are bound by arithmetic, {len(single) - compute} by bandwidth"]
+    made = [_sides(single)]
     if roofline.estimated:
         made.append("estimated: no time was measured, `at most` is the FLOP/s that the roof allows")
     elif any(not point.judged for point in single):
@@ -111,10 +108,18 @@ def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[st
     high = above(roofline.points)
     if high:
         made.append(
-            f"{wrong}: {len(high)} above their roof, which cannot be; the ceilings may have been measured on a busy machine "
+            f"{wrong}: {len(high)} above their roof, which cannot be; the ceilings may come from a busy machine "
             "(--remeasure), or the framework needs fewer operations than are counted (Winograd, FFT)"
         )
     return made
+
+
+def _sides(points: Sequence[Point]) -> str:
+    compute = [point for point in points if point.bound == "compute"]
+    told = f"{len(compute)} of {len(points)} are bound by arithmetic, {len(points) - len(compute)} by bandwidth"
+    total = sum(point.seconds or 0.0 for point in points)
+    share = sum(point.seconds or 0.0 for point in compute) / total if total else 0.0
+    return told + (f"; in the former goes {share:.0%} of the layers' time" if total else "")
 
 
 def document(roofs: Ceilings, made: list[Roofline]) -> dict[str, Any]:

@@ -63,15 +63,20 @@ class _Seen:
 
 def ceilings(remeasure: bool = False, seconds: float = SECONDS, progress: Progress = lambda share: None) -> Ceilings:
     """The ceilings of this machine: those measured before, or measured now."""
-    module, python, version = _worker()
-    place = home() / "ceilings" / f"{_key(version)}.json"
+    place = home() / "ceilings" / f"{_key(_worker()[2])}.json"
     known = None if remeasure else _read(place)
     if known is not None:
         return known
-    made = measure(module, python, seconds, progress)
+    made = measure_here(seconds, progress)
     place.parent.mkdir(parents=True, exist_ok=True)
     write_file(place, json.dumps({"format": FORMAT, **asdict(made)}).encode())
     return made
+
+
+def measure_here(seconds: float = SECONDS, progress: Progress = lambda share: None) -> Ceilings:
+    """Measure now, and keep nothing."""
+    module, python, _ = _worker()
+    return measure(module, python, seconds, progress)
 
 
 def _worker() -> tuple[str, Path, str]:

@@ -4,7 +4,7 @@ Two layouts are read: `ncu --csv --page raw` (a row per kernel, a column per met
 `ncu --csv` (a row per kernel and metric). Every floating-point instruction counts: an addition or a multiplication is
 1 FLOP, a fused multiply-add 2, matrix instructions what the counters of operations say. Counters that are missing are
 named: then the FLOPs are a lower bound. (Weights: NVIDIA, Nsight Compute documentation, roofline sections; C. Yang,
-T. Kurth, S. Williams, "Hierarchical roofline analysis for GPUs", CCPE 32(20), 2020, for the 512 of matrix instructions.)
+T. Kurth, S. Williams, "Hierarchical roofline analysis for GPUs", CCPE 32(20), 2020: 512 for a matrix instruction.)
 """
 
 from __future__ import annotations
