@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import plotly.graph_objects as go
 
@@ -13,12 +13,13 @@ from steplab.core.units import count, seconds, size
 # Okabe and Ito's palette, distinguishable with every kind of colour vision.
 COLOURS = {
     "conv": "#0072B2", "dense": "#D55E00", "norm": "#009E73", "activation": "#E69F00", "pool": "#CC79A7",
-    "phase": "#000000", "kernel": "#0072B2", "other": "#56B4E9",
+    "phase": "#000000", "other": "#56B4E9",
 }  # fmt: skip
 SYMBOLS = {"forward": "circle", "backward": "diamond", "update": "square", "kernel": "circle"}
 ROOF = "#666666"
 DASHES = ("solid", "dash", "dot", "dashdot")
 LABELS = {"forward": "top center", "backward": "bottom center", "update": "top center", "kernel": "bottom center"}
+MOST_KERNELS = 10  # that are named in the legend
 GRID = "rgba(128,128,128,0.25)"
 
 
@@ -28,10 +29,26 @@ def figure(roofline: Roofline) -> go.Figure:
     low, high = _reach(roofline, drawn)
     made = go.Figure()
     _roofs(made, roofline, low, high)
-    for family in dict.fromkeys(family_of(point) for point in drawn):
-        for of in dict.fromkeys(point.of for point in drawn if family_of(point) == family):
-            _add(made, [point for point in drawn if (family_of(point), point.of) == (family, of)], f"{family}, {of}")
+    for name, colour, points in _groups(drawn):
+        _add(made, name, colour, points)
     return _finish(made, roofline, low, high, drawn)
+
+
+def _groups(drawn: Sequence[Point]) -> Iterator[tuple[str, str, list[Point]]]:
+    """What gets an entry in the legend, with its colour: a kind of layer in one pass, or each of the first kernels."""
+    palette = [colour for name, colour in COLOURS.items() if name != "phase"]
+    kernels = [point for point in drawn if point.of == "kernel"]
+    for at, point in enumerate(kernels[:MOST_KERNELS]):
+        yield _short(point.layer), palette[at % len(palette)], [point]
+    if kernels[MOST_KERNELS:]:
+        yield "other kernels", "#999999", kernels[MOST_KERNELS:]
+    layers = [(family_of(point), point.of) for point in drawn if point.of != "kernel"]
+    for family, of in sorted(dict.fromkeys(layers), key=lambda one: [name for name, _ in layers].index(one[0])):
+        yield f"{family}, {of}", COLOURS[family], [p for p in drawn if (family_of(p), p.of) == (family, of)]
+
+
+def _short(name: str) -> str:
+    return _safe(name if len(name) <= 32 else name[:31] + "…")
 
 
 def family_of(point: Point) -> str:
@@ -78,25 +95,23 @@ def _roof(made: go.Figure, low: float, high: float, start: float, slope: float, 
     )
 
 
-def _add(made: go.Figure, points: Sequence[Point], name: str) -> None:
-    of, family = points[0].of, family_of(points[0])
-    labelled = family in ("phase", "kernel") and len(points) <= 10
+def _add(made: go.Figure, name: str, colour: str, points: Sequence[Point]) -> None:
     made.add_scatter(
         x=[point.intensity for point in points],
         y=[point.flops_per_s or point.attainable for point in points],
-        mode="markers+text" if labelled else "markers",
-        text=[point.layer for point in points],
-        textposition=LABELS[of],
+        mode="markers+text" if points[0].kind == "phase" else "markers",
+        text=[_safe(point.layer) for point in points],
+        textposition=LABELS[points[0].of],
         name=name,
-        marker=_marker(points),
+        marker=_marker(points, colour),
         customdata=[[hover(point)] for point in points],
         hovertemplate="%{customdata[0]}<extra></extra>",
     )
 
 
-def _marker(points: Sequence[Point]) -> dict[str, object]:
+def _marker(points: Sequence[Point], colour: str) -> dict[str, object]:
     """Filled where measured, hollow where estimated, faint where too short to be judged."""
-    colour, measured = COLOURS[family_of(points[0])], points[0].seconds is not None
+    measured = points[0].seconds is not None
     return {
         "symbol": SYMBOLS[points[0].of] + ("" if measured else "-open"),
         "size": [_area(point) for point in points],

@@ -102,7 +102,7 @@ def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[st
         return []
     made = [_sides(single)]
     if roofline.estimated:
-        made.append("estimated: no time was measured, `at most` is the FLOP/s that the roof allows")
+        made.append("estimated: no time was measured; the FLOP/s are what the roof allows at most")
     elif any(not point.judged for point in single):
         made.append(f"{short}: too short to be judged")
     high = above(roofline.points)
@@ -119,7 +119,7 @@ def _sides(points: Sequence[Point]) -> str:
     told = f"{len(compute)} of {len(points)} are bound by arithmetic, {len(points) - len(compute)} by bandwidth"
     total = sum(point.seconds or 0.0 for point in points)
     share = sum(point.seconds or 0.0 for point in compute) / total if total else 0.0
-    return told + (f"; in the former goes {share:.0%} of the layers' time" if total else "")
+    return told + (f"; the former take {share:.0%} of the time" if total else "")
 
 
 def document(roofs: Ceilings, made: list[Roofline]) -> dict[str, Any]:

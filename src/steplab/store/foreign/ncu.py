@@ -22,7 +22,6 @@ MOST_NUMBERS = 1e30  # a counter beyond that was not counted
 INSTRUCTIONS = {
     "fadd": 1, "fmul": 1, "ffma": 2, "hadd": 1, "hmul": 1, "hfma": 2, "dadd": 1, "dmul": 1, "dfma": 2,
 }  # fmt: skip
-PRECISIONS = {"f": "single", "h": "half", "d": "double"}
 TENSOR_FLOPS = 512  # of one matrix instruction of a warp on V100; later generations do more
 _INSTRUCTION = re.compile(
     r"^sms?p?__sass_thread_inst_executed_op_([fhd](?:add|mul|fma))(?:_pred_on)?\.sum(\.per_cycle_elapsed)?$"
@@ -80,7 +79,7 @@ def read_ncu(path: Path, tensor_flops: int = TENSOR_FLOPS) -> Profile:
     launches = _long(header, body) if "Metric Name" in header else _wide(header, body)
     if not launches:
         raise TableError("holds no kernel", where=str(path))
-    seen = {name for _, metrics in launches for name in metrics}
+    seen = {name: any(metrics.get(name) for _, metrics in launches) for _, some in launches for name in some}
     kernels = tuple(_kernel(name, metrics, tensor_flops) for name, metrics in launches)
     return Profile(kernels, tuple(_notes(seen, kernels, tensor_flops)))
 
@@ -211,22 +210,20 @@ def _bytes(metrics: Metrics, start: str, seconds: float | None) -> float | None:
     return rate * seconds if rate is not None and seconds else None
 
 
-def _notes(seen: set[str], kernels: Sequence[Kernel], tensor_flops: int) -> Iterable[str]:
-    """What is missing, and what was assumed."""
-    have = {match.group(1) for name in seen if (match := _INSTRUCTION.match(name))}
+def _notes(seen: Mapping[str, bool], kernels: Sequence[Kernel], tensor_flops: int) -> Iterable[str]:
+    """What is missing, and what was assumed; `seen` are the metrics of the file, and whether any kernel has some."""
+    have = {match.group(1): used for name, used in seen.items() if (match := _INSTRUCTION.match(name))}
     exact = any(_TENSOR_OPS.match(name) for name in seen)
-    counted = any(_TENSOR_INSTRUCTIONS.match(name) for name in seen)
-    missing = [op for op in INSTRUCTIONS if op not in have]
-    absent = [op.upper() for op in missing] + ([] if exact or counted else ["tensor cores"])
+    counted = [used for name, used in seen.items() if _TENSOR_INSTRUCTIONS.match(name)]
+    absent = [op.upper() for op in INSTRUCTIONS if op not in have] + ["tensor cores"] * (not exact and not counted)
     if absent:
-        hint = " (a fused multiply-add counts 2)" if "FFMA" in absent else ""
-        yield f"FLOPs are a lower bound: not in the file: {', '.join(absent)}{hint}"
-    if counted and not exact:
+        yield f"FLOPs are a lower bound: not in the file: {', '.join(absent)}"
+    if any(counted) and not exact:
         yield (
-            f"matrix instructions were taken as {tensor_flops} FLOPs each, as on V100; later GPUs do more in one: "
+            f"matrix instructions were taken as {tensor_flops} FLOPs each (V100: 512); later GPUs do more in one: "
             "record sm__ops_path_tensor_src_* or give --tensor-flops"
         )
-    if have & {"hadd", "hmul", "hfma"}:
+    if any(have.get(op) for op in ("hadd", "hmul", "hfma")):
         yield "half precision: a packed instruction (HFMA2) does two operations and may have been counted as one"
     yield from _gaps(kernels)
 
