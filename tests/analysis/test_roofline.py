@@ -98,6 +98,13 @@ def test_phases_that_were_not_measured_are_left_out(alexnet: NetworkCost) -> Non
     assert placed(alexnet, found, ROOFS) == []
 
 
+def test_an_inference_may_find_its_weights_in_a_cache_where_training_cannot() -> None:
+    net = cost(builtin("resnet18", batch=8, input_shape=(3, 32, 32), classes=10))
+    small = Ceiling(1, 80e9, (Level("L3", 75e9, 64 << 20), Level("DRAM", 20e9)))
+    trained, inferred = (placed(net, Times({}, phases), small)[0] for phases in ({"t_f": 1, "t_b": 1}, {"t_f": 1}))
+    assert inferred.attainable > trained.attainable
+
+
 def test_timed_layers_that_the_graph_does_not_know_are_named(alexnet: NetworkCost) -> None:
     assert unplaced(alexnet, Times({("conv1", "forward"): 1.0, ("mystery", "forward"): 1.0}, {})) == ["mystery"]
 

@@ -116,6 +116,14 @@ def test_a_study_has_points_for_layers_and_phases_below_its_threads_roofs(study:
     assert "t_b" in call(app, study)
 
 
+def test_an_inference_has_a_forward_phase(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    assert steplab("run", study_file("served", kind="infer", network=["lenet5"])).code == 0
+    made = json.loads(call(app, tmp_path / "runs" / "served", "--json"))
+    assert [(point["layer"], point["pass"]) for point in made["points"]] == [("t_f", "forward")]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

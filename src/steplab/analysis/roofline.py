@@ -91,6 +91,11 @@ class Times:
     layers: Mapping[tuple[str, Pass], float]
     phases: Mapping[str, float]
 
+    @property
+    def trained(self) -> bool:
+        """Whether there was a backward pass."""
+        return "t_b" in self.phases or any(of == "backward" for _, of in self.layers)
+
 
 def times_of(trials: pd.DataFrame, layers: pd.DataFrame, accumulate: int = 1) -> Times:
     """Medians over the replicates, ranks and iterations of one configuration's rows."""
@@ -107,13 +112,15 @@ def times_of(trials: pd.DataFrame, layers: pd.DataFrame, accumulate: int = 1) ->
 
 def placed(cost: NetworkCost, times: Times, ceiling: Ceiling, optimizer: str = "sgd") -> list[Point]:
     """The points that have a measured time, layer by layer, then phase by phase."""
-    every = _layers(cost, ceiling, times.layers)
-    return [point for point in every if point.seconds] + _phases(cost, times, ceiling, optimizer)
+    # An inference touches its weights only; what it computes on the way is gone at once.
+    size = footprint(cost) if times.trained else float(cost.gradient_bytes)
+    every = _layers(cost, ceiling, size, times.layers)
+    return [point for point in every if point.seconds] + _phases(cost, times, ceiling, size, optimizer)
 
 
 def estimated(cost: NetworkCost, ceiling: Ceiling) -> list[Point]:
     """The points of a network that nobody has run: where the roof is for each layer's two passes."""
-    return _layers(cost, ceiling, {})
+    return _layers(cost, ceiling, footprint(cost), {})
 
 
 def unplaced(cost: NetworkCost, times: Times) -> list[str]:
@@ -127,8 +134,7 @@ def above(points: Sequence[Point]) -> list[Point]:
     return [point for point in points if point.above]
 
 
-def _layers(cost: NetworkCost, ceiling: Ceiling, seconds: Mapping[tuple[str, Pass], float]) -> list[Point]:
-    size = footprint(cost)
+def _layers(cost: NetworkCost, ceiling: Ceiling, size: float, seconds: Mapping[tuple[str, Pass], float]) -> list[Point]:
     made = []
     for layer in cost.layers:
         for of, work in _works(layer):
@@ -159,17 +165,17 @@ def _point(name: str, kind: str, of: Pass, work: Work, best: Limit, seconds: flo
     return Point(name, kind, of, work.flops, work.bytes, seconds, best.flops_per_s, best.roof, best.bound)
 
 
-def _phases(cost: NetworkCost, times: Times, ceiling: Ceiling, optimizer: str) -> list[Point]:
-    made, size = [], footprint(cost)
+def _phases(cost: NetworkCost, times: Times, ceiling: Ceiling, size: float, optimizer: str) -> list[Point]:
+    made = []
     for name, of in PHASES:
-        works = (
-            _updates(cost, optimizer)
-            if of == "update"
-            else [w for layer in cost.layers for o, w in _works(layer) if o == of]
-        )
+        works = _updates(cost, optimizer) if of == "update" else _of_pass(cost, of)
         if name in times.phases and any(work.flops for work in works):
             made.append(_phase(name, of, works, ceiling, size, times.phases[name]))
     return made
+
+
+def _of_pass(cost: NetworkCost, of: Pass) -> list[Work]:
+    return [work for layer in cost.layers for one, work in _works(layer) if one == of]
 
 
 def _updates(cost: NetworkCost, optimizer: str) -> list[Work]:

@@ -76,12 +76,22 @@ def _of_study(folder: Path, roofs: Ceilings) -> Iterator[Roofline]:
         raise RecordError("no trial has been measured", where=str(folder), hint=f"see `steplab status {folder}`")
     names = [name for name in loaded.factors if name in done]
     groups = [rows for _, rows in done.groupby(names, dropna=False, sort=False)] if names else [done]
+    layers = loaded.layers.to_pandas()
     for rows in groups:
         record = records.read_record(StudyFolder(folder).record(str(rows["trial"].iloc[0])))
-        yield _of_configuration(record, rows, loaded, roofs)
+        if record.kind == "infer":
+            rows = rows.assign(t_f=_inference(loaded, list(rows["trial"])))
+        yield _of_configuration(record, rows, layers, roofs)
 
 
-def _of_configuration(record: Record, rows: pd.DataFrame, loaded: Tables, roofs: Ceilings) -> Roofline:
+def _inference(loaded: Tables, trials: list[str]) -> float:
+    """Median seconds of an inference's forward pass; its trials have no phased mode."""
+    asked = "SELECT median(t_f) FROM iterations WHERE NOT warmup AND list_contains(?, trial)"
+    found = loaded.connection().execute(asked, [trials]).fetchone()
+    return float("nan") if found is None or found[0] is None else float(found[0])
+
+
+def _of_configuration(record: Record, rows: pd.DataFrame, layers: pd.DataFrame, roofs: Ceilings) -> Roofline:
     from steplab.analysis.roofline import Roofline, placed, times_of
     from steplab.core.trial import describe
     from steplab.costs.network import cost
@@ -89,7 +99,7 @@ def _of_configuration(record: Record, rows: pd.DataFrame, loaded: Tables, roofs:
 
     resolved, workload = workload_of(record.config)
     counted, row = cost(workload), roofs.row(record.threads)
-    times = times_of(rows, loaded.layers.to_pandas(), resolved.accumulate)
+    times = times_of(rows, layers, resolved.accumulate)
     points = placed(counted, times, row, resolved.optimizer)
     notes = tuple(_notes(record, roofs, counted, times))
     return Roofline(describe(record.config), roofs.machine, row, tuple(points), notes)
