@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steplab.cli._output import JsonOption, command_app, console, print_json
+
+if TYPE_CHECKING:
+    from steplab.report.data import ReportData
 
 app = command_app()
 
@@ -48,5 +51,21 @@ def report(
         console().print(f"figures: {len(written)} files in {figures}", markup=False, soft_wrap=True)
 
 
-def _figures(data: object, folder: Path) -> list[Path]:
-    return []
+def _figures(data: ReportData, folder: Path) -> list[Path]:
+    """Every figure as SVG and PNG, every table as LaTeX."""
+    from steplab.core.errors import StoreError
+    from steplab.report.browser import images
+    from steplab.report.html import figures
+    from steplab.report.latex import latex
+    from steplab.report.tables import tables
+    from steplab.store import records
+
+    files = {f"{one.name}.{one.suffix}": one.content for one in images(figures(data))}
+    files |= {f"{table.id}.tex": latex(table).encode() for table in tables(data)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be made ({error.strerror})") from None
+    for name, content in files.items():
+        records.write_file(folder / name, content)
+    return [folder / name for name in files]

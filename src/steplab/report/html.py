@@ -19,6 +19,7 @@ from steplab.report.whatif import what_if
 
 if TYPE_CHECKING:
     import jinja2
+    import markupsafe
     import plotly.graph_objects as go
 
 SCRIPTS = ("formula.js", "charts.js", "tables.js", "whatif.js", "page.js", "live.js")
@@ -119,7 +120,17 @@ def _template(name: str) -> jinja2.Template:
     import jinja2
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["code"] = _code
     return environment.from_string(_part(name))
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """Text with commands between backticks, as HTML."""
+    import markupsafe
+
+    parts = [str(markupsafe.escape(part)) for part in text.split("`")]
+    wrapped = (f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+    return markupsafe.Markup("".join(wrapped))
 
 
 def state(made: Content, progress: dict[str, Any]) -> bytes:

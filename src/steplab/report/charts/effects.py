@@ -26,7 +26,7 @@ def effects(data: ReportData) -> go.Figure | None:
     figure = go.Figure(
         go.Scatter(
             x=ratios, y=places, mode="markers", showlegend=False,
-            error_x=whiskers(ratios, [one.low for one in shown], [one.high for one in shown]),
+            error_x=whiskers(ratios, [one.low for one in shown], [one.high for one in shown], GREY),
             marker={
                 "size": 10, "color": [colour(0) if one.differs else GREY for one in shown],
                 "symbol": ["circle" if one.differs else "circle-open" for one in shown],
@@ -36,7 +36,7 @@ def effects(data: ReportData) -> go.Figure | None:
     )  # fmt: skip
     texts = [plain(f"{one.factor}: {one.level} instead of {one.reference}") for one in shown]
     figure.add_vline(x=1.0, line={"dash": "dash", "color": GREY})
-    figure.update_xaxes(type="log")
+    figure.update_xaxes(type="log", nticks=12)
     figure.update_yaxes(tickvals=places, ticktext=texts, autorange="reversed")
     x = "ratio of step times with its 95 % interval (hollow: may be no effect)"
     return finish(figure, x, "", height=rows_height(len(shown)))
@@ -58,7 +58,7 @@ def interactions(data: ReportData) -> go.Figure | None:
                                legendgroup=str(column), row=1, col=column, **series(at))  # fmt: skip
             at += 1
         figure.update_xaxes(title={"text": plain(first)}, type="category", row=1, col=column)
-    figure.update_yaxes(type="log")
+    figure.update_yaxes(type="log", nticks=6)
     figure.update_yaxes(title={"text": "geometric mean step time [ms]"}, row=1, col=1)
     return finish(figure, "", "", height=420 + 8 * at)
 

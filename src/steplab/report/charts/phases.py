@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from steplab.report.charts.style import bar, finish, rows_height, series
+from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData, measured
 from steplab.report.words import plain
 
@@ -68,18 +68,19 @@ def communication(data: ReportData) -> go.Figure | None:
     figure = make_subplots(rows=rows, cols=columns, subplot_titles=titles, vertical_spacing=0.3 / rows)
     for at, framework in enumerate(frameworks):
         place = {"row": at // columns + 1, "col": at % columns + 1}
-        _add_lines(figure, ok[ok["framework"] == framework], have, place, legend=at == 0)
+        _add_bars(figure, ok[ok["framework"] == framework], have, place, legend=at == 0)
         figure.update_xaxes(title={"text": "workers", "standoff": 6}, type="category", **place)
         figure.update_yaxes(rangemode="tozero", title={"text": "time [ms]" if at % columns == 0 else ""}, **place)
+    figure.update_layout(barmode="group", bargap=0.35)
     return finish(figure, "", "", height=130 + 260 * rows)
 
 
-def _add_lines(figure: go.Figure, ok: pd.DataFrame, have: list[str], place: dict[str, int], *, legend: bool) -> None:
+def _add_bars(figure: go.Figure, ok: pd.DataFrame, have: list[str], place: dict[str, int], *, legend: bool) -> None:
     medians = ok.groupby("workers")[have].median()
     for name in have:
-        at = list(COMMUNICATION).index(name)
-        figure.add_scatter(
+        figure.add_bar(
             x=[str(workers) for workers in medians.index], y=medians[name].to_numpy(float) * 1e3,
-            mode="lines+markers", name=f"{name}: {COMMUNICATION[name]}", legendgroup=name, showlegend=legend,
-            hovertemplate=f"{name}: %{{y:.4g}} ms at %{{x}} workers<extra></extra>", **series(at), **place,
+            name=f"{name}: {COMMUNICATION[name]}", legendgroup=name, showlegend=legend,
+            marker=bar(list(COMMUNICATION).index(name)),
+            hovertemplate=f"{name}: %{{y:.4g}} ms at %{{x}} workers<extra></extra>", **place,
         )  # fmt: skip

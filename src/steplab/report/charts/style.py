@@ -14,7 +14,6 @@ MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
 GRID = "rgba(128,128,128,0.25)"
-# 95 % of Plotly's marker size that a finger can hit.
 MARKER_SIZE = 9
 
 
@@ -33,14 +32,16 @@ def series(at: int) -> dict[str, Any]:
 
 def bar(at: int) -> dict[str, Any]:
     """Colour and hatching of a part of a stacked bar."""
-    pattern = {"shape": PATTERNS[at % len(PATTERNS)], "size": 6, "solidity": 0.25, "fgcolor": "#ffffff"}
+    pattern = {"shape": PATTERNS[at % len(PATTERNS)], "size": 6, "solidity": 0.2, "fillmode": "overlay", "fgcolor": "#ffffff"}
     return {"color": colour(at), "pattern": pattern, "line": {"width": 0.5, "color": "#ffffff"}}
 
 
-def whiskers(middle: Sequence[float], low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:
+def whiskers(
+    middle: Sequence[float], low: Sequence[float], high: Sequence[float], color: str | None = None
+) -> dict[str, Any]:
     """Error bars from the ends of intervals."""
     return {
-        "type": "data", "symmetric": False, "thickness": 1.5, "width": 4,
+        "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": color,
         "array": [top - at for at, top in zip(middle, high, strict=True)],
         "arrayminus": [at - bottom for at, bottom in zip(middle, low, strict=True)],
     }  # fmt: skip
@@ -58,7 +59,7 @@ def finish(figure: go.Figure, x: str, y: str, *, height: int = 420) -> go.Figure
     figure.update_layout(
         template="none", height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 12, "r": 16, "t": 36, "b": 48}, font={"family": "system-ui, sans-serif", "size": 13},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left"},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left", "traceorder": "normal"},
         hoverlabel={"align": "left"},
     )  # fmt: skip
     return figure

@@ -52,7 +52,7 @@ function heading(table, state, update) {
 function body(table, rows) {
   return rows.map((row) => element("tr", {}, ...row.map((value, at) => {
     const text = shown(value, table.columns[at]);
-    const kind = table.columns[at].kind === "text" ? (text.length > 40 ? "text long" : "text") : "number";
+    const kind = table.columns[at].kind === "text" ? (text.length > 40 ? "text long" : "text short") : "number";
     return element("td", { class: kind }, text);
   })));
 }
