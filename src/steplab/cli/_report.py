@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from steplab.store.paths import StudyFolder
     from steplab.store.tables import Tables
 
-BUDGET_S = 4.0  # for fitting models: a report is not a campaign
+BUDGET_S = 5.0  # for fitting models: a report is not a campaign
 MOST_LOGS = 100
 
 
@@ -33,7 +33,7 @@ def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S) -> R
     loaded = tables.load(folder)
     study = read_study(place.study)
     analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1)
-    fastest = dict(analysis.groups[0].factors) if analysis.groups else {}
+    fastest: dict[str, object] = dict(analysis.groups[0].factors) if analysis.groups else {}
     modelled = _models(folder, loaded, models, budget_s, fastest)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers.to_pandas(), loaded.factors)
     origin = _provenance(place, study, loaded)
@@ -54,10 +54,7 @@ def _models(folder: Path, loaded: Tables, asked: str, budget_s: float, fastest: 
         chosen = _chosen(folder, loaded)
     except SteplabError as error:
         return Modelled(reason=str(error))
-    if files:
-        made = given_models(chosen, files)
-    else:
-        made = model_study(chosen, names or QUICK, budget_s)
+    made = given_models(chosen, files) if files else model_study(chosen, names or QUICK, budget_s)
     return with_forecast(made, chosen, fastest)
 
 
@@ -95,8 +92,8 @@ def _logs(place: StudyFolder, trials: pd.DataFrame) -> dict[str, str]:
     from steplab.core.errors import RecordError
     from steplab.store import records
 
-    failed = trials[trials["status"] != "ok"]["trial"].head(MOST_LOGS) if len(trials) else []
-    logs = {}
+    failed = list(trials[trials["status"] != "ok"]["trial"].head(MOST_LOGS)) if len(trials) else []
+    logs: dict[str, str] = {}
     for trial in failed:
         try:
             logs[str(trial)] = records.read_record(place.record(trial)).log_tail[-2000:]

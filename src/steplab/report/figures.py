@@ -86,7 +86,7 @@ CHARTS = (
     Chart(
         "penalty", "Penalty of the generic model", models.penalty,
         "How the accuracy on held-out rows and the powers change with the strength of the penalty.",
-        "The penalty was not scanned: `steplab penalty DIR` does it (it needs a dozen trials and a factor that varies).",
+        "The penalty was not scanned: `steplab penalty DIR` does it (from a dozen trials on).",
     ),
     Chart(
         "forecast", "Scaling forecast", models.forecast,

@@ -41,17 +41,18 @@ def content(data: ReportData) -> Content:
     """The page's middle and data, for the page itself and for a live page that renews itself."""
     drawn = figures(data)
     shown = tables(data)
+    sliders = what_if(data)
     document = {
         "charts": {name: orjson.loads(figure.to_json()) for name, figure in drawn.items()},
         "tables": [table.document() for table in shown],
-        "whatIf": what_if(data),
+        "whatIf": sliders,
     }
     anchors = {chart.id: chart.title for chart in CHARTS if chart.id in drawn} | ALWAYS
     main = _template("main.html").render(
         analysis=data.analysis, answer=data.answer, provenance=data.provenance, noise=data.analysis.noise,
         doubts=_doubts(data.analysis.noise), tables=shown, anchors=anchors, no_model=data.models.reason,
         charts=[_Shown(c.id, c.title, c.reading, c.id in drawn) for c in CHARTS],
-        missing=[chart for chart in CHARTS if chart.id not in drawn], offered=bool(document["whatIf"]["models"]),
+        missing=[chart for chart in CHARTS if chart.id not in drawn], offered=bool(sliders["models"]),
     )  # fmt: skip
     plain = _safe(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS))
     version = hashlib.sha256(plain + main.encode()).hexdigest()[:16]

@@ -129,7 +129,9 @@ def with_forecast(made: Modelled, chosen: Chosen, config: dict[str, object]) -> 
     if set(columns) - set(others) - {"workers"}:
         return made
     low, high = int(X["workers"].min()), int(X["workers"].max())
-    reach = sorted({*range(1, high + 1), *np.linspace(high, FARTHEST * high, 25).round().astype(int).tolist(), 2 * high})
+    reach = sorted(
+        {*range(1, high + 1), *np.linspace(high, FARTHEST * high, 25).round().astype(int).tolist(), 2 * high}
+    )
     usable = [one for one in made.judged if one.model is not None and np.isfinite(one.mape)][:MOST_FORECASTS]
     drawn = [f for f in (_forecast(one, others, reach) for one in usable) if f is not None]
     same = np.all([(X[name] == level).to_numpy() for name, level in others.items()] or [np.ones(len(X), bool)], axis=0)

@@ -40,7 +40,7 @@ def rank_times(trials: pd.DataFrame, iterations: pa.Table, varied: tuple[str, ..
     several = trials[(trials["status"] == "ok") & (trials["workers"] > 1) & trials["lif"].notna()]
     if not len(several):
         return None
-    worst = several.loc[several["lif"].idxmax()]
+    worst = several.iloc[int(several["lif"].to_numpy(float).argmax())]
     chosen = pc.and_(pc.equal(iterations["trial"], worst["trial"]), pc.equal(iterations["mode"], "phased"))
     rows = iterations.filter(chosen).to_pandas()
     rows = rows[~rows["warmup"]]

@@ -95,7 +95,15 @@ def models(data: ReportData) -> PageTable:
         Column("formula", "formula", "text"), Column("reason", "remark", "text"),
     )  # fmt: skip
     rows = [
-        [one.name, cell(one.mape), cell(one.r2), cell(one.coverage), round(one.seconds, 2), _short(one.formula), one.reason]
+        [
+            one.name,
+            cell(one.mape),
+            cell(one.r2),
+            cell(one.coverage),
+            round(one.seconds, 2),
+            _short(one.formula),
+            one.reason,
+        ]
         for one in data.models.judged
     ]
     return PageTable("models", f"Models, judged on {data.models.how}", columns, rows)

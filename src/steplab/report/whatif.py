@@ -92,7 +92,7 @@ def _each_excess(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.abs(a - b) <= SAME * np.maximum(np.abs(a), np.abs(b))
+    return np.asarray(np.abs(a - b) <= SAME * np.maximum(np.abs(a), np.abs(b)))
 
 
 def _probes(model: PerformanceModel) -> Sequence[Row]:

@@ -46,9 +46,9 @@ def _guess(text: str) -> str:
 
 
 def plain(value: object, longest: int = LONGEST) -> str:
-    """A name as a chart may show it: one line, not too long, with nothing that Plotly would take for markup.
+    r"""A name as a chart may show it: one line, not too long, with nothing that Plotly would take for markup.
 
-    >>> plain("<b>a</b>\\nb"), plain("x" * 9, 5)
+    >>> plain("<b>a</b>\nb"), plain("x" * 9, 5)
     ('&lt;b&gt;a&lt;/b&gt; b', 'xxxx…')
     """
     text = "".join(_letter(letter) for letter in str(value))

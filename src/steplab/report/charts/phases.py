@@ -45,7 +45,9 @@ def phases(data: ReportData) -> go.Figure | None:
     return finish(figure, "median time of each phase [ms], phased mode", "", height=rows_height(len(names)) + 90)
 
 
-def _medians(ok: pd.DataFrame, keys: list[str], columns: list[str]) -> list[tuple[tuple[object, ...], dict[str, float]]]:
+def _medians(
+    ok: pd.DataFrame, keys: list[str], columns: list[str]
+) -> list[tuple[tuple[object, ...], dict[str, float]]]:
     grouped = ok.groupby(keys, dropna=False, sort=True)[columns].median()
     made = []
     for key, row in grouped.iterrows():

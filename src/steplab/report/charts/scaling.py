@@ -39,8 +39,7 @@ def _lines(data: ReportData) -> dict[str, Line]:
     for group in data.analysis.groups:
         if group.speedup and "workers" in group.factors:
             lines.setdefault(label(group, others), []).append((int(group.factors["workers"]), group))
-    several = {name: sorted(line, key=lambda one: one[0]) for name, line in lines.items() if len(line) > 1}
-    return several
+    return {name: sorted(line, key=lambda one: one[0]) for name, line in lines.items() if len(line) > 1}
 
 
 def _chosen(lines: dict[str, Line]) -> list[tuple[str, Line]]:
@@ -59,5 +58,6 @@ def _add(figure: go.Figure, name: str, line: Line, at: int) -> None:
     shown = {"mode": "lines+markers", "legendgroup": name, "name": plain(name), **series(at)}
     figure.add_scatter(x=x, y=value, error_y=whiskers(value, low, high), row=1, col=1, **shown,
                        hovertemplate="%{x} workers: speed-up %{y:.3g}<extra>%{fullData.name}</extra>")  # fmt: skip
-    figure.add_scatter(x=x, y=shares[0], error_y=whiskers(*shares), row=1, col=2, showlegend=False, **shown,
+    share = {"error_y": whiskers(shares[0], shares[1], shares[2]), "showlegend": False}
+    figure.add_scatter(x=x, y=shares[0], row=1, col=2, **share, **shown,
                        hovertemplate="%{x} workers: %{y:.3g} %<extra>%{fullData.name}</extra>")  # fmt: skip

@@ -32,7 +32,13 @@ def series(at: int) -> dict[str, Any]:
 
 def bar(at: int) -> dict[str, Any]:
     """Colour and hatching of a part of a stacked bar."""
-    pattern = {"shape": PATTERNS[at % len(PATTERNS)], "size": 6, "solidity": 0.2, "fillmode": "overlay", "fgcolor": "#ffffff"}
+    pattern = {
+        "shape": PATTERNS[at % len(PATTERNS)],
+        "size": 6,
+        "solidity": 0.2,
+        "fillmode": "overlay",
+        "fgcolor": "#ffffff",
+    }
     return {"color": colour(at), "pattern": pattern, "line": {"width": 0.5, "color": "#ffffff"}}
 
 

@@ -1,6 +1,6 @@
 // A served page asks for news; the answer is the same page's content, made anew.
 const PAUSE_MS = 3000;
-let version = "";
+let version = page.version;
 
 function showProgress(progress) {
   const bar = document.getElementById("progress");
@@ -29,11 +29,7 @@ async function listen() {
     const answer = await fetch("state.json", { cache: "no-cache" });
     const news = await answer.json();
     showProgress(news.progress);
-    if (news.version !== version) {
-      if (version) renew(news);
-      else version = news.version === page.version ? news.version : "";
-      if (!version) renew(news);
-    }
+    if (news.version !== version) renew(news);
   } catch {
     document.getElementById("progress-text").textContent = "the server has stopped; this is the last state";
   }
