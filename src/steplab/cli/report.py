@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,61 +10,62 @@ import typer
 from steplab.cli._output import JsonOption, command_app, console, print_json
 
 if TYPE_CHECKING:
-    from steplab.report.data import Provenance
-    from steplab.store.paths import StudyFolder
+    from steplab.report.data import ReportData
 
 app = command_app()
 
 
-@app.command()
+@app.command(epilog="Example: steplab report runs/demo --figures figures")
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
     out: Annotated[Path | None, typer.Option(help="The page; by default DIR/report.html.")] = None,
+    models: Annotated[str, typer.Option(help="Models to fit (generic,ssgd,…), or saved ones: a.json,b.json.")] = "",
+    figures: Annotated[Path | None, typer.Option(help="Also write SVG, PNG and LaTeX files there.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML file that opens anywhere, offline.
 
+    Without --models, the quick readable models are fitted to the study's own trials.
+
     Example: steplab report runs/demo --out report.html
     """
-    from steplab.analysis.study import analyse
+    from steplab.cli._report import report_data
     from steplab.core.errors import InputError
-    from steplab.core.study_file import read_study
-    from steplab.report.data import gather
-    from steplab.report.html import render
-    from steplab.store import records, tables
-    from steplab.store.paths import StudyFolder
-
-    place = StudyFolder(folder)
-    page = out or folder / "report.html"
-    loaded = tables.load(folder)
-    study = read_study(place.study)
-    if not page.absolute().parent.is_dir():
-        raise InputError("there is no such folder", where=f"--out {page.parent}", hint="make it first")
-    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1)
-    about = study.about
-    layers = loaded.layers.to_pandas()
-    origin = _provenance(place, study.text)
-    content = render(
-        gather(about.name, about.description, analysis, loaded.trials, layers, origin, loaded.factors)
-    ).encode()
-    records.write_file(page, content)
-    if as_json:
-        print_json({"report": str(page.absolute()), "bytes": len(content), "trials": analysis.trials})
-    else:
-        console().print(f"report: {page.absolute()}", markup=False, soft_wrap=True)
-
-
-def _provenance(place: StudyFolder, study_text: str) -> Provenance:
-    """Machine, versions and the command that repeats a trial, from the first good record."""
-    from steplab.report.data import Provenance
+    from steplab.report.html import content, render
     from steplab.store import records
 
-    versions: dict[str, str] = {}
-    last = None
-    for record in records.all_records(place):
-        versions.update({name: value for name, value in record.versions.items() if value})
-        last = record if last is None or record.status == "ok" else last
-    if last is None:
-        return Provenance(study_text, {"cpu": "no trial yet"}, {}, "", "none", "")
-    source = f"{last.data.name}, {last.data.source}, {last.data.samples} samples"
-    return Provenance(study_text, dict(last.machine), versions, last.command, source, last.started[:10])
+    page = out or folder / "report.html"
+    if out is not None and not page.absolute().parent.is_dir():
+        raise InputError("there is no such folder", where=f"--out {page.parent}", hint="make it first")
+    data = report_data(folder, models)
+    text = render(content(data)).encode()
+    written = _figures(data, figures) if figures is not None else []
+    records.write_file(page, text)
+    if as_json:
+        print_json({"report": str(page.absolute()), "bytes": len(text), "trials": data.analysis.trials,
+                    "models": [one.name for one in data.models.judged if one.model is not None],
+                    "figures": [str(path) for path in written]})  # fmt: skip
+        return
+    console().print(f"report: {page.absolute()}", markup=False, soft_wrap=True)
+    if figures is not None:
+        console().print(f"figures: {len(written)} files in {figures}", markup=False, soft_wrap=True)
+
+
+def _figures(data: ReportData, folder: Path) -> list[Path]:
+    """Every figure as SVG and PNG, every table as LaTeX."""
+    from steplab.core.errors import StoreError
+    from steplab.report.browser import images
+    from steplab.report.html import figures
+    from steplab.report.latex import latex
+    from steplab.report.tables import tables
+    from steplab.store import records
+
+    files = {f"{one.name}.{one.suffix}": one.content for one in images(figures(data))}
+    files |= {f"{table.id}.tex": latex(table).encode() for table in tables(data)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be made ({error.strerror})") from None
+    for name, content in files.items():
+        records.write_file(folder / name, content)
+    return [folder / name for name in files]

@@ -2,24 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import pandas as pd
+import pyarrow as pa
 
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.analysis.words import sentences
+from steplab.core.trial import Level
+from steplab.report.modelling import Modelled
+from steplab.report.ranks import RankTimes, rank_times
+from steplab.report.words import Said, said
+
+
+class Ceiling(Protocol):
+    """What the machine can do with that many threads."""
+
+    @property
+    def threads(self) -> int: ...  # noqa: D102
+    @property
+    def flops_per_s(self) -> float: ...  # noqa: D102
+    @property
+    def bytes_per_s(self) -> float: ...  # noqa: D102
+
+
+class Point(Protocol):
+    """Where a layer stands below the roofs; intensity in FLOP per byte."""
+
+    @property
+    def layer(self) -> str: ...  # noqa: D102
+    @property
+    def intensity(self) -> float: ...  # noqa: D102
+    @property
+    def flops_per_s(self) -> float: ...  # noqa: D102
+    @property
+    def bound(self) -> str: ...  # noqa: D102
+    @property
+    def share_of_roof(self) -> float | None: ...  # noqa: D102
+
+
+class Roofline(Protocol):
+    """A roofline, whoever made it: ceilings of the machine and points of the layers."""
+
+    @property
+    def ceilings(self) -> Sequence[Ceiling]: ...  # noqa: D102
+    @property
+    def points(self) -> Sequence[Point]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A trial that did not end well."""
+    """A trial that did not end well, with the end of its log."""
 
     trial: str
     status: str
     reason: str
     config: str
+    log_tail: str = ""
 
 
 @dataclass(frozen=True)
@@ -27,11 +69,24 @@ class Provenance:
     """Where the numbers come from and how to get them again."""
 
     study_text: str
-    machine: dict[str, Any]
-    versions: dict[str, str]
+    machine: Mapping[str, Level | None]
+    versions: Mapping[str, str]
     command: str
     data: str
     started: str
+    samples: Mapping[str, int] = field(default_factory=dict)  # of each data set that was read
+    commands: tuple[str, ...] = ()  # that repeat the study and its analysis
+    notes: tuple[str, ...] = ()  # what could not be read
+
+
+@dataclass(frozen=True)
+class Tabled:
+    """The tables of a study that a report reads."""
+
+    trials: pd.DataFrame
+    iterations: pa.Table
+    layers: pd.DataFrame
+    factors: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -41,34 +96,44 @@ class ReportData:
     title: str
     description: str
     analysis: Analysis
-    answer: list[str]
+    answer: list[Said]
+    trials: pd.DataFrame
+    factors: tuple[str, ...]
     layers: pd.DataFrame  # layer, t_f, t_b: medians in seconds of one configuration
     layers_of: str
+    ranks: RankTimes | None
     failed: list[Failed]
     provenance: Provenance
+    models: Modelled
+    roofline: Roofline | None = None
 
 
 def gather(
-    title: str,
-    description: str,
-    analysis: Analysis,
-    trials: pd.DataFrame,
-    layers: pd.DataFrame,
-    provenance: Provenance,
-    factors: tuple[str, ...],
-) -> ReportData:
-    """Gather a report's content from a study's tables."""
-    profile, of = layer_profile(trials, layers, analysis)
+    title: str, description: str, analysis: Analysis, tables: Tabled, provenance: Provenance, models: Modelled,
+    logs: Mapping[str, str], roofline: Roofline | None = None,
+) -> ReportData:  # fmt: skip
+    """Gather a report's content from a study's tables, its models and the logs of failed trials."""
+    profile, of = layer_profile(tables.trials, tables.layers, analysis)
     return ReportData(
         title=title,
         description=description,
         analysis=analysis,
-        answer=[str(sentence) for sentence in sentences(analysis)],
+        answer=_answer(analysis, models),
+        trials=tables.trials,
+        factors=tables.factors,
         layers=profile,
         layers_of=of,
-        failed=_failed(trials, factors),
+        ranks=rank_times(tables.trials, tables.iterations, analysis.varied),
+        failed=_failed(tables.trials, tables.factors, logs),
         provenance=provenance,
+        models=models,
+        roofline=roofline,
     )
+
+
+def measured(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that ended well with a time."""
+    return trials[(trials["status"] == "ok") & (trials["t_iter"] > 0)] if len(trials) else trials
 
 
 def label(group: Group, names: tuple[str, ...]) -> str:
@@ -77,24 +142,42 @@ def label(group: Group, names: tuple[str, ...]) -> str:
 
 
 def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> tuple[pd.DataFrame, str]:
-    """Median seconds of each layer in the fastest configuration, in the network's order."""
-    if not len(layers) or not analysis.groups:
-        return pd.DataFrame(columns=["layer", "t_f", "t_b"]), ""
-    best = analysis.groups[0]
-    chosen = trials
-    for name, level in best.factors.items():
-        chosen = chosen[chosen[name] == level]
-    rows = layers[layers["trial"].isin(chosen["trial"])]
-    order = list(dict.fromkeys(rows["layer"]))
-    medians = rows.groupby("layer")[["t_f", "t_b"]].median().reindex(order).reset_index()
-    return medians, label(best, analysis.varied)
+    """Median seconds of each layer in the fastest configuration that has them, in the network's order."""
+    nothing = pd.DataFrame(columns=["layer", "t_f", "t_b"]), ""
+    timed = set(layers["trial"]) if len(layers) else set()
+    if not timed:
+        return nothing
+    for group in analysis.groups:
+        chosen = trials[trials["trial"].isin(timed)]
+        for name, level in group.factors.items():
+            chosen = chosen[chosen[name] == level]
+        if len(chosen):
+            rows = layers[layers["trial"].isin(chosen["trial"])]
+            order = list(dict.fromkeys(rows["layer"]))
+            medians = rows.groupby("layer")[["t_f", "t_b"]].median().reindex(order).reset_index()
+            return medians, label(group, analysis.varied)
+    return nothing
 
 
-def _failed(trials: pd.DataFrame, factors: tuple[str, ...]) -> list[Failed]:
+def _answer(analysis: Analysis, models: Modelled) -> list[Said]:
+    """Three to six sentences: the findings, then what the models say; how far to trust it stays last."""
+    found = [said(sentence) for sentence in sentences(analysis)]
+    told = [Said(text, evidence) for text, evidence in models.sentences()]
+    if not told:
+        return found
+    room = max(6 - len(told), 1)
+    kept = found if len(found) <= room else [*found[: room - 1], found[-1]]
+    return [*kept[:-1], *told, kept[-1]]
+
+
+def _failed(trials: pd.DataFrame, factors: tuple[str, ...], logs: Mapping[str, str]) -> list[Failed]:
     if not len(trials):
         return []
     rows = trials[trials["status"] != "ok"]
     return [
-        Failed(row["trial"], row["status"], row["reason"], ", ".join(f"{n}={row[n]}" for n in factors if n in row))
-        for _, row in rows.iterrows()
-    ]
+        Failed(
+            str(row["trial"]), str(row["status"]), str(row["reason"]),
+            ", ".join(f"{n}={row[n]}" for n in factors if n in row), logs.get(str(row["trial"]), ""),
+        )
+        for row in rows.to_dict("records")
+    ]  # fmt: skip

@@ -1,151 +1,96 @@
-"""The report's charts as Plotly figures; each takes data and returns a figure, or None if there is nothing to show."""
+"""The report's charts in their order, each with what is missing where a study has no data for it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import plotly.graph_objects as go
 
-from steplab.analysis.summary import Group
-from steplab.analysis.words import NAMES
-from steplab.report.data import ReportData, label
-
-# Okabe and Ito's palette, distinguishable with every kind of colour vision.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u", "t_other")
-MOST_BARS = 60
+from steplab.report.charts import effects, imbalance, layers, models, phases, scaling, times
+from steplab.report.data import ReportData
 
 
-def step_times(data: ReportData) -> go.Figure | None:
-    """Median step time of each configuration with its 95 % interval."""
-    groups = data.analysis.groups[:MOST_BARS][::-1]
-    if not groups:
-        return None
-    middle = [group.t_iter.median * 1e3 for group in groups]
-    figure = go.Figure(
-        go.Scatter(
-            x=middle,
-            y=[label(group, data.analysis.varied) for group in groups],
-            mode="markers",
-            marker={"color": COLOURS[0], "size": 9},
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": [group.t_iter.high * 1e3 - m for group, m in zip(groups, middle, strict=True)],
-                "arrayminus": [m - group.t_iter.low * 1e3 for group, m in zip(groups, middle, strict=True)],
-            },
-            hovertemplate="%{y}<br>%{x:.3g} ms<extra></extra>",
-        )
-    )
-    return _finish(figure, "median step time in ms, with its 95 % interval", "", rows=len(groups))
+@dataclass(frozen=True)
+class Chart:
+    """A chart: its place in the page, how it is drawn, how to read it, and what it needs."""
 
-
-def phases(data: ReportData) -> go.Figure | None:
-    """Where a step's time goes, stacked."""
-    groups = [group for group in data.analysis.groups[:MOST_BARS][::-1] if group.phases]
-    if not groups:
-        return None
-    names = [label(group, data.analysis.varied) for group in groups]
-    figure = go.Figure()
-    for colour, phase in zip(COLOURS, PHASES, strict=True):
-        values = [group.phases.get(phase, 0.0) * 1e3 for group in groups]
-        if any(values):
-            what = f"{phase}: {NAMES[phase]}"
-            hover = f"%{{y}}<br>{phase} %{{x:.3g}} ms<extra></extra>"
-            figure.add_bar(x=values, y=names, orientation="h", name=what, marker_color=colour, hovertemplate=hover)
-    figure.update_layout(barmode="stack", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
-    return _finish(figure, "median time of each phase in ms (phased mode)", "", rows=len(groups) + 4)
-
-
-def speedup(data: ReportData) -> go.Figure | None:
-    """Speed-up against the number of workers, one line per configuration, beside the ideal line."""
-    lines: dict[str, list[tuple[int, Group]]] = {}
-    others = tuple(name for name in data.analysis.varied if name != "workers")
-    for group in data.analysis.groups:
-        if group.speedup and "workers" in group.factors:
-            lines.setdefault(label(group, others), []).append((int(group.factors["workers"]), group))
-    most = max((workers for line in lines.values() for workers, _ in line), default=1)
-    if most == 1:
-        return None
-    figure = go.Figure(
-        go.Scatter(x=[1, most], y=[1, most], mode="lines", name="ideal", line={"dash": "dash", "color": "#999999"})
-    )
-    for at, (name, line) in enumerate(sorted(lines.items())):
-        _add_line(figure, name, sorted(line, key=lambda one: one[0]), COLOURS[at % 7])
-    figure.update_xaxes(dtick=1 if most <= 16 else None)
-    return _finish(figure, "workers", "speed-up (throughput against one worker)", rows=14)
-
-
-def _add_line(figure: go.Figure, name: str, line: list[tuple[int, Group]], colour: str) -> None:
-    ratios = [group.speedup for _, group in line if group.speedup]
-    figure.add_scatter(
-        x=[workers for workers, _ in line],
-        y=[ratio.value for ratio in ratios],
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": [ratio.high - ratio.value for ratio in ratios],
-            "arrayminus": [ratio.value - ratio.low for ratio in ratios],
-        },
-        mode="lines+markers",
-        name=name,
-        marker_color=colour,
-        hovertemplate="%{x} workers: %{y:.2f}<extra>%{fullData.name}</extra>",
-    )
-
-
-def layers(data: ReportData) -> go.Figure | None:
-    """Forward and backward time of each layer."""
-    rows = data.layers[::-1]
-    if not len(rows):
-        return None
-    figure = go.Figure()
-    for colour, column, name in ((COLOURS[3], "t_f", "forward"), (COLOURS[4], "t_b", "backward")):
-        figure.add_bar(x=rows[column] * 1e3, y=rows["layer"], orientation="h", name=name, marker_color=colour)
-    figure.update_layout(barmode="stack", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
-    return _finish(figure, f"median time in ms ({data.layers_of})", "", rows=len(rows) + 2)
-
-
-def effects(data: ReportData) -> go.Figure | None:
-    """By which factor each level multiplies the step time."""
-    shown = data.analysis.effects[::-1]
-    if not shown:
-        return None
-    figure = go.Figure(
-        go.Scatter(
-            x=[effect.ratio for effect in shown],
-            y=[f"{effect.factor}: {effect.level} instead of {effect.reference}" for effect in shown],
-            mode="markers",
-            marker={"color": [COLOURS[0] if effect.differs else COLOURS[7] for effect in shown], "size": 9},
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": [effect.high - effect.ratio for effect in shown],
-                "arrayminus": [effect.ratio - effect.low for effect in shown],
-            },
-        )
-    )
-    figure.add_vline(x=1.0, line={"dash": "dash", "color": "#999999"})
-    figure.update_xaxes(type="log")
-    return _finish(figure, "ratio of step times, with its 95 % interval (grey: may be no effect)", "", rows=len(shown))
+    id: str
+    title: str
+    draw: Callable[[ReportData], go.Figure | None]
+    reading: str
+    missing: str
 
 
 CHARTS = (
-    ("Step time", step_times, "No trial has been measured."),
-    ("Where the time goes", phases, "Phases were not measured: set phases = true in [measure]."),
-    ("Speed-up", speedup, "Speed-up needs trials with one and with several workers."),
-    ("Effects of the factors", effects, "Effects need a factor with several levels and more trials than levels."),
-    ("Layers", layers, "No layer was timed: the framework cannot, or phases = false."),
-)
-
-
-def _finish(figure: go.Figure, x: str, y: str, rows: int) -> go.Figure:
-    """One look for all charts; the page sets the colours of light and dark."""
-    figure.update_layout(
-        height=140 + 26 * max(rows, 5),
-        margin={"l": 10, "r": 20, "t": 30, "b": 50},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": "system-ui, sans-serif", "size": 13},
-        xaxis={"title": {"text": x}, "automargin": True, "gridcolor": "rgba(128,128,128,0.25)", "zeroline": False},
-        yaxis={"title": {"text": y}, "automargin": True, "gridcolor": "rgba(128,128,128,0.25)", "zeroline": False},
-    )
-    return figure
+    Chart(
+        "step-time", "Step time", times.step_times,
+        "Each point is the median over the replicates of a configuration, the highest throughput on top (at most 40).",
+        "No trial has been measured yet: run the study with `steplab run`.",
+    ),
+    Chart(
+        "factors", "Step time by factor", times.by_factor,
+        "Medians over all trials at a level, whatever the other factors were; bars are 95 % intervals of the median.",
+        "No factor takes more than one level: give a factor several levels in [factors].",
+    ),
+    Chart(
+        "phases", "Where the time goes", phases.phases,
+        "Phases come from the instrumented mode. What no phase explains is shown as t_other, never hidden.",
+        "Phases were not measured: set phases = true in [measure] and run the study.",
+    ),
+    Chart(
+        "speed-up", "Speed-up and efficiency", scaling.speedup,
+        "Throughput against one worker of the same configuration, with 95 % intervals; dashed: ideal.",
+        "Speed-up needs trials with one and with several workers: set workers = [1, 2, …] in [factors].",
+    ),
+    Chart(
+        "communication", "Communication", phases.communication,
+        "Waiting and moving come from the phased mode, hidden and exposed time from the overlap mode; medians.",
+        "Communication needs phases of trials with several workers: set phases = true and workers = [1, 2, …].",
+    ),
+    Chart(
+        "imbalance", "Imbalance by rank", imbalance.heat_map,
+        "Forward and backward time of each rank in the trial with the greatest load imbalance factor.",
+        "Imbalance needs phases of trials with several workers: set phases = true and workers = [1, 2, …].",
+    ),
+    Chart(
+        "timeline", "Timeline of one step", imbalance.timeline,
+        "A step of median length of the same trial: which rank computes, and which one waits for it.",
+        "The timeline needs phases of trials with several workers: set phases = true and workers = [1, 2, …].",
+    ),
+    Chart(
+        "layers", "Layers", layers.layers,
+        "Median time of each layer in the network's order, in the configuration with the highest throughput.",
+        "No layer was timed: set phases = true, and see `steplab env list` for frameworks that can time layers.",
+    ),
+    Chart(
+        "roofline", "Roofline", layers.roofline,
+        "Left of a roof's corner memory is the limit, right of it arithmetic; a point on the roof cannot be faster.",
+        "No roofline: it needs layer times and this machine's ceilings; `steplab roofline DIR` measures them.",
+    ),
+    Chart(
+        "effects", "Effects of the factors", effects.effects,
+        "What changing one factor alone multiplies the step time by, all else equal.",
+        "Effects need a factor with several levels and more trials than levels: add replicates.",
+    ),
+    Chart(
+        "interactions", "Interactions", effects.interactions,
+        "Where lines are not parallel, the effect of one factor depends on the other.",
+        "Interactions need two factors with two to eight levels each, measured in every combination.",
+    ),
+    Chart(
+        "predicted", "Predicted against measured", models.predicted,
+        "Every point is a trial; points on the dashed line are predicted exactly.",
+        "No model could be fitted: models need a factor that varies and at least a handful of trials.",
+    ),
+    Chart(
+        "penalty", "Penalty of the generic model", models.penalty,
+        "How the accuracy on held-out rows and the powers change with the strength of the penalty.",
+        "The penalty was not scanned: `steplab penalty DIR` does it (from a dozen trials on).",
+    ),
+    Chart(
+        "forecast", "Scaling forecast", models.forecast,
+        "Outside of the shaded range nobody has measured: the band widens, and the forecast is a guess.",
+        "A forecast needs trials with at least two numbers of workers and a fitted model.",
+    ),
+)  # fmt: skip

@@ -2,38 +2,139 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from steplab.core.units import seconds, span
+import orjson
+
+from steplab.analysis.noise import Noise
 from steplab.report.data import ReportData
 from steplab.report.figures import CHARTS
+from steplab.report.tables import tables
+from steplab.report.whatif import what_if
 
-
-def render(data: ReportData) -> str:
-    """The report as HTML."""
+if TYPE_CHECKING:
     import jinja2
+    import markupsafe
+    import plotly.graph_objects as go
+
+SCRIPTS = ("formula.js", "charts.js", "tables.js", "whatif.js", "page.js", "live.js")
+ALWAYS = {"what-if": "What if", "noise": "How far to trust it", "provenance": "How it was measured"}
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a page shows: its middle as HTML, the data of its scripts as JSON, and a version of both."""
+
+    title: str
+    description: str
+    main: str
+    document: bytes
+    version: str
+
+
+def content(data: ReportData) -> Content:
+    """The page's middle and data, for the page itself and for a live page that renews itself."""
+    drawn = figures(data)
+    shown = tables(data)
+    sliders = what_if(data)
+    document = {
+        "charts": {name: orjson.loads(figure.to_json()) for name, figure in drawn.items()},
+        "tables": [table.document() for table in shown],
+        "whatIf": sliders,
+    }
+    anchors = {chart.id: chart.title for chart in CHARTS if chart.id in drawn} | ALWAYS
+    main = _template("main.html").render(
+        analysis=data.analysis, answer=data.answer, provenance=data.provenance, noise=data.analysis.noise,
+        doubts=_doubts(data.analysis.noise), tables=shown, anchors=anchors, no_model=data.models.reason,
+        charts=[_Shown(c.id, c.title, c.reading, c.id in drawn) for c in CHARTS],
+        missing=[chart for chart in CHARTS if chart.id not in drawn], offered=bool(sliders["models"]),
+    )  # fmt: skip
+    plain = _safe(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS))
+    version = hashlib.sha256(plain + main.encode()).hexdigest()[:16]
+    return Content(data.title, data.description, main, b'{"version":"%s",%s' % (version.encode(), plain[1:]), version)
+
+
+def render(made: Content, *, live: bool = False) -> str:
+    """The report as one HTML file; a live one also asks its server for news."""
     from plotly.offline import get_plotlyjs
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["seconds"] = seconds
-    environment.globals["span"] = span
-    template = environment.from_string(resources.files("steplab.report").joinpath("page.html").read_text("utf-8"))
-    charts = [_chart(title, draw, missing, data) for title, draw, missing in CHARTS]
-    return template.render(
-        title=data.title,
-        description=data.description,
-        analysis=data.analysis,
-        answer=data.answer,
-        failed=data.failed,
-        provenance=data.provenance,
-        charts=charts,
-        plotly=get_plotlyjs(),
+    plotly = get_plotlyjs()
+    script = '"use strict";\n' + "\n".join(_part(name) for name in SCRIPTS)
+    return _template("page.html").render(
+        title=made.title, description=made.description, live=live, main=made.main, plotly=plotly, script=script,
+        style=_part("page.css"), policy=_policy((plotly, script), live=live), document=made.document.decode(),
+    )  # fmt: skip
+
+
+def figures(data: ReportData) -> dict[str, go.Figure]:
+    """The charts that the study has data for, by their ids."""
+    return {chart.id: figure for chart in CHARTS if (figure := chart.draw(data)) is not None}
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A chart as the template sees it."""
+
+    id: str
+    title: str
+    reading: str
+    drawn: bool
+
+
+def _policy(scripts: tuple[str, ...], *, live: bool) -> str:
+    """Only these scripts may run, whatever a name holds; nothing may be fetched but a live page's own news."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
     )
+    rest = "style-src 'unsafe-inline'; img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src {hashes}; {rest}" + ("; connect-src 'self'" if live else "")
 
 
-def _chart(title: str, draw: Any, missing: str, data: ReportData) -> dict[str, str]:
-    figure = draw(data)
-    # "</script>" inside a name would end the script; in JSON the slash may be escaped.
-    text = "" if figure is None else figure.to_json().replace("</", "<\\/").replace("<!--", "<\\u0021--")
-    return {"title": title, "json": text, "missing": missing}
+def _safe(document: bytes) -> bytes:
+    """JSON that may stand in a script element: no tag can begin in it."""
+    return document.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
+
+
+def _doubts(noise: Noise) -> list[tuple[str, str]]:
+    """The noise in numbers, as far as it is known."""
+    shares = (
+        ("replicates differ by", noise.between),
+        ("iterations inside a trial spread by", noise.within),
+        ("smallest difference that can be seen", noise.detectable),
+        ("trials that drift", noise.drifting),
+        ("the machine's CPU time taken by other programs", noise.others),
+    )
+    return [(name, f"{share:.1%}") for name, share in shares if share is not None]
+
+
+@cache
+def _part(name: str) -> str:
+    return resources.files("steplab.report").joinpath("page", name).read_text("utf-8")
+
+
+def _template(name: str) -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["code"] = _code
+    return environment.from_string(_part(name))
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """Text with commands between backticks, as HTML."""
+    import markupsafe
+
+    parts = [str(markupsafe.escape(part)) for part in text.split("`")]
+    wrapped = (f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+    return markupsafe.Markup("".join(wrapped))
+
+
+def state(made: Content, progress: dict[str, Any]) -> bytes:
+    """The news of a live page: progress, and the page's middle and data."""
+    head = orjson.dumps({"version": made.version, "progress": progress, "main": made.main})
+    return head[:-1] + b',"document":' + made.document + b"}"

@@ -1,0 +1,142 @@
+"""What `report` and `serve` share: a study's folder read into what a report shows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steplab.core.study import Study
+    from steplab.models.base import PerformanceModel
+    from steplab.models.choose import Chosen
+    from steplab.report.data import Provenance, ReportData
+    from steplab.report.modelling import Modelled
+    from steplab.store.paths import StudyFolder
+    from steplab.store.tables import Tables
+
+BUDGET_S = 5.0  # for fitting models: a report is not a campaign
+MOST_LOGS = 100
+
+
+def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S) -> ReportData:
+    """Everything that the report of the study in a folder shows."""
+    from steplab.analysis.study import analyse
+    from steplab.core.study_file import read_study
+    from steplab.report.data import Tabled, gather
+    from steplab.store import tables
+    from steplab.store.paths import StudyFolder
+
+    place = StudyFolder(folder)
+    loaded = tables.load(folder)
+    study = read_study(place.study)
+    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1)
+    fastest: dict[str, object] = dict(analysis.groups[0].factors) if analysis.groups else {}
+    modelled = _models(folder, loaded, models, budget_s, fastest)
+    tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers.to_pandas(), loaded.factors)
+    origin = _provenance(place, study, loaded)
+    about = study.about
+    return gather(about.name, about.description, analysis, tabled, origin, modelled, _logs(place, loaded.trials))
+
+
+def _models(folder: Path, loaded: Tables, asked: str, budget_s: float, fastest: dict[str, object]) -> Modelled:
+    """The models that were asked for: names are fitted now, files were fitted before."""
+    from steplab.core.errors import SteplabError
+    from steplab.report.modelling import QUICK, Modelled, given_models, model_study, with_forecast
+
+    words = [word.strip() for word in asked.split(",") if word.strip()]
+    files = [(Path(word).stem, _read(word)) for word in words if word.endswith(".json")]
+    names = [word for word in words if not word.endswith(".json")]
+    _check_names(names)
+    try:
+        chosen = _chosen(folder, loaded)
+    except SteplabError as error:
+        return Modelled(reason=str(error))
+    made = given_models(chosen, files) if files else model_study(chosen, names or QUICK, budget_s)
+    return with_forecast(made, chosen, fastest)
+
+
+def _read(path: str) -> PerformanceModel:
+    from steplab.cli._model_file import read_model
+
+    return read_model(Path(path))
+
+
+def _check_names(names: list[str]) -> None:
+    """A wrong name is told before anything is fitted."""
+    from steplab.core.errors import ModelError, nearest
+    from steplab.models import model_names
+
+    for name in names:
+        if name not in model_names():
+            raise ModelError(f"there is no model {name!r}", where="--models", hint=nearest(name, model_names()))
+
+
+def _chosen(folder: Path, loaded: Tables) -> Chosen:
+    """The rows and columns that `steplab fit DIR` would take."""
+    from steplab.core.errors import TableError
+    from steplab.models.choose import choose
+    from steplab.models.roles import Roles
+    from steplab.store.source import read_source
+
+    if not len(loaded.trials):
+        raise TableError("no trial has been measured")
+    source = read_source(folder)
+    return choose(source.frame, None, Roles(), source.group, source.factors)
+
+
+def _logs(place: StudyFolder, trials: pd.DataFrame) -> dict[str, str]:
+    """The ends of the logs of trials that failed."""
+    from steplab.core.errors import RecordError
+    from steplab.store import records
+
+    failed = list(trials[trials["status"] != "ok"]["trial"].head(MOST_LOGS)) if len(trials) else []
+    logs: dict[str, str] = {}
+    for trial in failed:
+        try:
+            logs[str(trial)] = records.read_record(place.record(trial)).log_tail[-2000:]
+        except RecordError:
+            continue  # it was put aside for another run just now
+    return logs
+
+
+def _provenance(place: StudyFolder, study: Study, loaded: Tables) -> Provenance:
+    """Machine, versions and commands, from one record of each framework, data set and host."""
+    import shlex
+
+    from steplab.core.errors import RecordError
+    from steplab.report.data import Provenance
+    from steplab.store import records
+
+    versions: dict[str, str] = {}
+    samples: dict[str, int] = {}
+    shown = None
+    for trial in _typical(loaded.trials):
+        try:
+            record = records.read_record(place.record(trial))
+        except RecordError:
+            continue
+        versions.update({name: value for name, value in record.versions.items() if value})
+        samples[record.data.name] = record.data.samples
+        shown = record if shown is None or (record.status == "ok" and shown.status != "ok") else shown
+    at = shlex.quote(str(place.root))
+    verbs = (f"run {shlex.quote(str(place.study))} --out {at}", f"analyze {at}", f"compare {at}", f"report {at}")
+    commands = tuple(f"steplab {verb}" for verb in verbs)
+    if shown is None:
+        return Provenance(study.text, {"cpu": "no trial yet"}, {}, "", "none", "", {}, commands, loaded.unreadable)
+    source = f"{shown.data.name}, {shown.data.source}, {shown.data.samples} samples"
+    return Provenance(
+        study.text, dict(shown.machine), versions, shown.command, source, shown.started[:10], samples, commands,
+        loaded.unreadable,
+    )  # fmt: skip
+
+
+def _typical(trials: pd.DataFrame) -> list[str]:
+    """One trial for each framework, data set and host, good ones first."""
+    if not len(trials):
+        return []
+    ranked = trials.assign(bad=trials["status"] != "ok").sort_values("bad", kind="stable")
+    keys = [name for name in ("framework", "dataset", "host") if name in ranked]
+    return [str(trial) for trial in ranked.drop_duplicates(keys)["trial"]]

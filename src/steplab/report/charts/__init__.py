@@ -1,0 +1,1 @@
+"""The charts, one file for each family; a chart takes the report's data and returns a figure, or None without data."""

@@ -1,0 +1,88 @@
+"""Where a step's time goes: phases per framework and workers, and what communication waits, moves and hides."""
+
+from __future__ import annotations
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from steplab.report.charts.style import bar, finish, rows_height
+from steplab.report.data import ReportData, measured
+from steplab.report.words import plain
+
+PHASES = {
+    "t_io": "reading data", "t_h2d": "moving data to the device", "t_md": "dividing the batch",
+    "t_f": "forward", "t_b": "backward", "t_c": "exchanging gradients", "t_u": "update",
+    "t_other": "not explained by a phase",
+}  # fmt: skip
+COMMUNICATION = {
+    "t_wait": "waiting for the slowest rank", "t_move": "moving bytes",
+    "t_hidden": "hidden behind compute", "t_exposed": "exposed",
+}  # fmt: skip
+MOST_ROWS = 40
+MOST_PANELS = 6
+
+
+def phases(data: ReportData) -> go.Figure | None:
+    """Median time of each phase, stacked, for each framework and number of workers."""
+    ok = measured(data.trials)
+    have = [name for name in PHASES if name in ok and ok[name].notna().any()]
+    if not have:
+        return None
+    keys = [name for name in ("framework", "network", "workers") if name in ok and (ok[name].nunique() > 1)]
+    medians = _medians(ok[ok[have].notna().any(axis=1)], keys or ["framework"], have)[:MOST_ROWS]
+    names = [plain(", ".join(f"{k} {v}" for k, v in zip(keys, key, strict=False)) or key[0]) for key, _ in medians]
+    figure = go.Figure()
+    for at, phase in enumerate(PHASES):
+        values = [row.get(phase, 0.0) * 1e3 for _, row in medians]
+        if any(values):
+            figure.add_bar(
+                x=values, y=list(range(len(names))), orientation="h", name=f"{phase}: {PHASES[phase]}", marker=bar(at),
+                customdata=names, hovertemplate=f"%{{customdata}}<br>{phase} %{{x:.4g}} ms<extra></extra>",
+            )  # fmt: skip
+    figure.update_layout(barmode="relative", bargap=0.3)
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed")
+    return finish(figure, "median time of each phase [ms], phased mode", "", height=rows_height(len(names)) + 90)
+
+
+def _medians(
+    ok: pd.DataFrame, keys: list[str], columns: list[str]
+) -> list[tuple[tuple[object, ...], dict[str, float]]]:
+    grouped = ok.groupby(keys, dropna=False, sort=True)[columns].median()
+    made = []
+    for key, row in grouped.iterrows():
+        values = {name: float(row[name]) for name in columns if row[name] == row[name]}
+        made.append((key if isinstance(key, tuple) else (key,), values))
+    return made
+
+
+def communication(data: ReportData) -> go.Figure | None:
+    """Waiting, moving, hidden and exposed communication against workers, one panel for each framework."""
+    ok = measured(data.trials)
+    have = [name for name in COMMUNICATION if name in ok and ok[name].notna().any()]
+    if not have or "workers" not in ok or ok["workers"].max() < 2:
+        return None
+    ok = ok[ok["workers"] > 1]
+    frameworks = sorted(ok["framework"].unique())[:MOST_PANELS]
+    columns = min(len(frameworks), 3)
+    rows = -(-len(frameworks) // columns)
+    titles = [plain(name, 24) for name in frameworks] if len(frameworks) > 1 else None
+    figure = make_subplots(rows=rows, cols=columns, subplot_titles=titles, vertical_spacing=0.3 / rows)
+    for at, framework in enumerate(frameworks):
+        place = {"row": at // columns + 1, "col": at % columns + 1}
+        _add_bars(figure, ok[ok["framework"] == framework], have, place, legend=at == 0)
+        figure.update_xaxes(title={"text": "workers", "standoff": 6}, type="category", **place)
+        figure.update_yaxes(rangemode="tozero", title={"text": "time [ms]" if at % columns == 0 else ""}, **place)
+    figure.update_layout(barmode="group", bargap=0.35)
+    return finish(figure, "", "", height=130 + 260 * rows)
+
+
+def _add_bars(figure: go.Figure, ok: pd.DataFrame, have: list[str], place: dict[str, int], *, legend: bool) -> None:
+    medians = ok.groupby("workers")[have].median()
+    for name in have:
+        figure.add_bar(
+            x=[str(workers) for workers in medians.index], y=medians[name].to_numpy(float) * 1e3,
+            name=f"{name}: {COMMUNICATION[name]}", legendgroup=name, showlegend=legend,
+            marker=bar(list(COMMUNICATION).index(name)),
+            hovertemplate=f"{name}: %{{y:.4g}} ms at %{{x}} workers<extra></extra>", **place,
+        )  # fmt: skip

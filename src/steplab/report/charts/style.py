@@ -1,0 +1,76 @@
+"""One look for all charts: colours and shapes that every kind of colour vision tells apart, units on every axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+# Okabe and Ito's palette (Color Universal Design, 2008); its yellow comes last, it is weak on white.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#7F7F7F", "#B8A900")
+GREY = "#8A8A8A"
+MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
+GRID = "rgba(128,128,128,0.25)"
+MARKER_SIZE = 9
+
+
+def colour(at: int) -> str:
+    """The colour of the series of that number."""
+    return COLOURS[at % len(COLOURS)]
+
+
+def series(at: int) -> dict[str, Any]:
+    """Colour, marker and dash of a series: each alone tells it apart."""
+    return {
+        "marker": {"color": colour(at), "symbol": MARKERS[at % len(MARKERS)], "size": MARKER_SIZE},
+        "line": {"color": colour(at), "dash": DASHES[at % len(DASHES)], "width": 2},
+    }
+
+
+def bar(at: int) -> dict[str, Any]:
+    """Colour and hatching of a part of a stacked bar."""
+    pattern = {
+        "shape": PATTERNS[at % len(PATTERNS)],
+        "size": 6,
+        "solidity": 0.2,
+        "fillmode": "overlay",
+        "fgcolor": "#ffffff",
+    }
+    return {"color": colour(at), "pattern": pattern, "line": {"width": 0.5, "color": "#ffffff"}}
+
+
+def whiskers(
+    middle: Sequence[float], low: Sequence[float], high: Sequence[float], color: str | None = None
+) -> dict[str, Any]:
+    """Error bars from the ends of intervals."""
+    return {
+        "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": color,
+        "array": [top - at for at, top in zip(middle, high, strict=True)],
+        "arrayminus": [at - bottom for at, bottom in zip(middle, low, strict=True)],
+    }  # fmt: skip
+
+
+def finish(figure: go.Figure, x: str, y: str, *, height: int = 420) -> go.Figure:
+    """Axis titles, margins and a transparent ground; the page sets the ink of light and dark."""
+    axis = {"automargin": True, "gridcolor": GRID, "zeroline": False, "linecolor": GRID, "ticks": "outside"}
+    figure.update_xaxes(axis)
+    figure.update_yaxes(axis)
+    if x:
+        figure.update_xaxes(title={"text": x, "standoff": 8})
+    if y:
+        figure.update_yaxes(title={"text": y, "standoff": 8})
+    figure.update_layout(
+        template="none", height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 12, "r": 16, "t": 36, "b": 48}, font={"family": "system-ui, sans-serif", "size": 13},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left", "traceorder": "normal"},
+        hoverlabel={"align": "left"},
+    )  # fmt: skip
+    return figure
+
+
+def rows_height(rows: int) -> int:
+    """The height of a chart with one line of text per row."""
+    return 150 + 25 * max(rows, 3)

@@ -1,0 +1,81 @@
+"""Step time: by configuration and by the levels of each factor, with intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from steplab.core.order_statistics import median_interval
+from steplab.report.charts.style import MARKER_SIZE, colour, finish, rows_height, whiskers
+from steplab.report.data import ReportData, label, measured
+from steplab.report.words import plain
+
+MOST_ROWS = 40
+MOST_PANELS = 6
+MANY_LEVELS = 12  # more numeric levels than that are points of a random design, not levels
+MOST_POINTS = 600
+
+
+def step_times(data: ReportData) -> go.Figure | None:
+    """Median step time of each configuration with its 95 % interval, the highest throughput on top."""
+    groups = data.analysis.groups[:MOST_ROWS][::-1]
+    if not groups:
+        return None
+    middle = [group.t_iter.median * 1e3 for group in groups]
+    bars = whiskers(middle, [g.t_iter.low * 1e3 for g in groups], [g.t_iter.high * 1e3 for g in groups])
+    # Places, not names, on the axis: two configurations may have the same shortened name.
+    figure = go.Figure(
+        go.Scatter(
+            x=middle, y=list(range(len(groups))), mode="markers", error_x=bars, showlegend=False,
+            marker={"color": colour(0), "size": MARKER_SIZE},
+            customdata=[[plain(label(g, data.analysis.varied), 200), g.throughput] for g in groups],
+            hovertemplate="%{customdata[0]}<br>%{x:.4g} ms, %{customdata[1]:.4g} samples/s<extra></extra>",
+        )
+    )  # fmt: skip
+    texts = [plain(label(group, data.analysis.varied)) for group in groups]
+    figure.update_yaxes(tickvals=list(range(len(groups))), ticktext=texts)
+    return finish(figure, "median step time [ms] with its 95 % interval", "", height=rows_height(len(groups)))
+
+
+def by_factor(data: ReportData) -> go.Figure | None:
+    """The median step time at every level of each factor, over all other factors, with its 95 % interval."""
+    ok = measured(data.trials)
+    shown = [name for name in data.analysis.varied if name in ok and ok[name].nunique() > 1][:MOST_PANELS]
+    if not shown:
+        return None
+    columns = min(len(shown), 3)
+    rows = -(-len(shown) // columns)
+    figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.09, vertical_spacing=0.28 / rows)
+    for at, name in enumerate(shown):
+        place = {"row": at // columns + 1, "col": at % columns + 1}
+        figure.add_trace(_panel(ok, name, at), **place)
+        figure.update_xaxes(title={"text": plain(name), "standoff": 6}, **place)
+        if not _is_cloud(ok[name]):
+            figure.update_xaxes(type="category", **place)
+        figure.update_yaxes(rangemode="tozero", title={"text": "step time [ms]" if at % columns == 0 else ""}, **place)
+    return finish(figure, "", "", height=80 + 250 * rows)
+
+
+def _is_cloud(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column) and column.nunique() > MANY_LEVELS)
+
+
+def _panel(ok: pd.DataFrame, name: str, at: int) -> go.Scatter:
+    """The medians of a factor's levels; for a factor with a range, the trials themselves."""
+    times, marker = ok["t_iter"].to_numpy(float) * 1e3, {"color": colour(at), "size": MARKER_SIZE}
+    if _is_cloud(ok[name]):
+        some = np.linspace(0, len(ok) - 1, min(len(ok), MOST_POINTS)).astype(int)
+        small = {"color": colour(at), "size": 5, "opacity": 0.6}
+        return go.Scatter(x=ok[name].to_numpy(float)[some], y=times[some], mode="markers", marker=small,
+                          showlegend=False, hovertemplate="%{x:.4g}: %{y:.4g} ms<extra></extra>")  # fmt: skip
+    levels = sorted(ok[name].dropna().unique(), key=lambda level: (isinstance(level, str), level))[:MOST_ROWS]
+    parts = [times[(ok[name] == level).to_numpy()] for level in levels]
+    middle = [float(np.median(part)) for part in parts]
+    ends = [median_interval(part) for part in parts]
+    return go.Scatter(
+        x=[plain(level, 24) for level in levels], y=middle, mode="markers", marker=marker, showlegend=False,
+        error_y=whiskers(middle, [low for low, _ in ends], [high for _, high in ends]),
+        hovertemplate="%{x}: %{y:.4g} ms<extra></extra>",
+    )  # fmt: skip

@@ -1,0 +1,43 @@
+// Charts are drawn one after the other, so that the page can be read at once.
+const PRINTED_WIDTH = 680;
+let drawing = 0;
+
+function ink(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function coloured(layout) {
+  const hover = { ...layout.hoverlabel, bgcolor: ink("--card"), bordercolor: ink("--line"), font: { color: ink("--ink") } };
+  return { ...layout, font: { ...layout.font, color: ink("--ink") }, hoverlabel: hover, autosize: true };
+}
+
+function drawChart(box, chart) {
+  return Plotly.react(box, chart.data, coloured(chart.layout), { responsive: true, displayModeBar: false });
+}
+
+function drawCharts(charts) {
+  const round = ++drawing;
+  const boxes = [...document.querySelectorAll("[data-chart]")];
+  const next = () => {
+    const box = boxes.shift();
+    if (round !== drawing) return;
+    if (!box) {
+      document.documentElement.dataset.ready = "charts";
+      return;
+    }
+    drawChart(box, charts[box.dataset.chart]);
+    setTimeout(next, 0);
+  };
+  setTimeout(next, 0);
+}
+
+// A printed page is white and narrow, whatever the screen is.
+function forPrint(on) {
+  for (const box of document.querySelectorAll("[data-chart]")) {
+    if (!box.layout) continue;
+    const width = on ? { width: PRINTED_WIDTH, autosize: false } : { width: null, autosize: true };
+    Plotly.relayout(box, { ...width, "font.color": on ? "#000000" : ink("--ink") });
+  }
+}
+addEventListener("beforeprint", () => forPrint(true));
+addEventListener("afterprint", () => forPrint(false));

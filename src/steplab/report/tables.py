@@ -1,0 +1,157 @@
+"""The tables of the page as data: what a column is called, its unit, and plain rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from steplab.analysis.summary import PHASES
+from steplab.core.trial import Level
+from steplab.report.data import ReportData
+
+Cell = str | int | float | None
+DIGITS = 9  # significant digits that are kept: no clock is better
+TIMES = ("t_iter", *PHASES, "t_wait", "t_move", "t_comm", "t_hidden", "t_exposed")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its key in CSV files, its title and unit on the page, and by what the page multiplies it."""
+
+    key: str
+    title: str
+    kind: Literal["text", "number"] = "number"
+    unit: str = ""
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table of the page."""
+
+    id: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[list[Cell]]
+
+    def document(self) -> dict[str, Any]:
+        """The table as plain data."""
+        return {"id": self.id, "title": self.title, "columns": [asdict(c) for c in self.columns], "rows": self.rows}
+
+
+def tables(data: ReportData) -> list[PageTable]:
+    """All tables that have rows."""
+    made = [configurations(data), models(data), trials(data), failures(data)]
+    return [table for table in made if table.rows]
+
+
+def configurations(data: ReportData) -> PageTable:
+    """One row for each configuration: median, interval, throughput, speed-up, efficiency, imbalance."""
+    varied, groups = data.analysis.varied, data.analysis.groups
+    have = [phase for phase in PHASES if any(phase in group.phases for group in groups)]
+    columns = (
+        *(_factor(data, name) for name in varied), Column("n", "trials"), _time("t_iter"),
+        _time("t_iter_low"), _time("t_iter_high"), Column("throughput", "throughput", unit="samples/s"),
+        Column("speedup", "speed-up"), Column("efficiency", "efficiency", unit="%", scale=100.0), Column("lif", "LIF"),
+        Column("observer_cost", "observer's cost", unit="%", scale=100.0), *(_time(phase) for phase in have),
+    )  # fmt: skip
+    rows = [
+        [
+            *(cell(group.factors.get(name)) for name in varied), group.t_iter.n, cell(group.t_iter.median),
+            cell(group.t_iter.low), cell(group.t_iter.high), cell(group.throughput),
+            cell(group.speedup.value if group.speedup else None), cell(group.efficiency), cell(group.lif),
+            cell(group.observer_cost), *(cell(group.phases.get(phase)) for phase in have),
+        ]
+        for group in groups
+    ]  # fmt: skip
+    return PageTable("configurations", "All configurations", columns, rows)
+
+
+def trials(data: ReportData) -> PageTable:
+    """One row for each trial."""
+    frame = data.trials
+    wanted = ("trial", "replicate", "status", *data.analysis.varied)
+    numbers = (*TIMES, "throughput", "lif", "spread", "drift", "iterations", "memory_bytes", "train_s",
+               "best_validation_accuracy", "time_to_target_s")  # fmt: skip
+    texts = ("verdict", "doubts", "host", "started")
+    numeric = [name for name in numbers if name in frame and frame[name].notna().any()]
+    worded = [name for name in texts if name in frame and (frame[name].fillna("") != "").any()]
+    columns = (
+        Column("trial", "trial", "text"), Column("replicate", "replicate"), Column("status", "status", "text"),
+        *(_factor(data, name) for name in data.analysis.varied), *(_number(name) for name in numeric),
+        *(Column(name, name, "text") for name in worded),
+    )  # fmt: skip
+    shown = [name for name in (*wanted, *numeric, *worded) if name in frame]
+    rows = [[cell(value) for value in row] for row in frame[shown].itertuples(index=False)] if len(frame) else []
+    return PageTable("trials", "All trials", columns, rows)
+
+
+def models(data: ReportData) -> PageTable:
+    """One row for each model, the least error first."""
+    columns = (
+        Column("model", "model", "text"), Column("mape", "mean error", unit="%"), Column("r2", "R²"),
+        Column("coverage", "in its 90 % interval", unit="%", scale=100.0), Column("seconds", "fitted in", unit="s"),
+        Column("formula", "formula", "text"), Column("reason", "remark", "text"),
+    )  # fmt: skip
+    rows = [
+        [
+            one.name,
+            cell(one.mape),
+            cell(one.r2),
+            cell(one.coverage),
+            round(one.seconds, 2),
+            _short(one.formula),
+            one.reason,
+        ]
+        for one in data.models.judged
+    ]
+    return PageTable("models", f"Models, judged on {data.models.how}", columns, rows)
+
+
+def failures(data: ReportData) -> PageTable:
+    """One row for each trial that failed."""
+    keys = ("trial", "status", "reason", "config", "log_tail")
+    titles = ("trial", "status", "reason", "configuration", "end of the log")
+    columns = tuple(Column(key, title, "text") for key, title in zip(keys, titles, strict=True))
+    rows: list[list[Cell]] = [[one.trial, one.status, one.reason, one.config, one.log_tail] for one in data.failed]
+    return PageTable("failed", "Trials that failed", columns, rows)
+
+
+def _short(formula: str, most: int = 600) -> str:
+    return formula if len(formula) <= most else formula[: most - 1] + "…"
+
+
+def _time(name: str) -> Column:
+    return Column(name, name, unit="ms", scale=1e3)
+
+
+def _number(name: str) -> Column:
+    if name.startswith("t_"):
+        return _time(name)
+    if name in ("spread", "drift", "best_validation_accuracy"):
+        return Column(name, name, unit="%", scale=100.0)
+    if name == "memory_bytes":
+        return Column(name, "memory", unit="MiB", scale=2.0**-20)
+    units = {"throughput": "samples/s", "train_s": "s", "time_to_target_s": "s"}
+    return Column(name, name, unit=units.get(name, ""))
+
+
+def _factor(data: ReportData, name: str) -> Column:
+    values: list[Level] = [group.factors[name] for group in data.analysis.groups if name in group.factors]
+    numeric = bool(values) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return Column(name, name, "number" if numeric else "text")
+
+
+def cell(value: object) -> Cell:
+    """A value as JSON can hold it; NaN is missing.
+
+    >>> cell(float("nan")), cell(0.1234567890123), cell(True)
+    (None, 0.123456789, 'True')
+    """
+    made = value.item() if hasattr(value, "item") else value
+    if isinstance(made, float):
+        return float(f"{made:.{DIGITS}g}") if math.isfinite(made) else None
+    if made is None or (isinstance(made, int) and not isinstance(made, bool)):
+        return made
+    return str(made)

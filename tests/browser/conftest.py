@@ -1,0 +1,124 @@
+"""One real Chromium for all browser tests, studies to look at, and a page that notes everything it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from steplab.cli._report import report_data
+from steplab.core.errors import EnvironmentFault
+from steplab.report.browser import find_browser
+from steplab.report.html import content, render
+
+STEPLAB = Path(sys.executable).with_name("steplab")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+@dataclass
+class Watched:
+    """A page with what it asked for and what went wrong in it."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium; without it these tests fail, they are not left out."""
+    try:
+        path = find_browser()
+    except EnvironmentFault as fault:
+        pytest.fail(f"the browser tests need Chromium: {fault}", pytrace=False)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=str(path), args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def watch(browser: Browser) -> Iterator[Callable[..., Watched]]:
+    """Open an address in a fresh context and wait until its charts are drawn."""
+    contexts = []
+
+    def opened(address: str, *, wait: bool = True, **options: Any) -> Watched:
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(30_000)
+        seen = Watched(page)
+        page.on("request", lambda request: seen.requests.append(request.url))
+        page.on("console", lambda message: seen.complaints.append(message.text))
+        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        page.goto(address)
+        if wait:
+            page.wait_for_selector("html[data-ready]", state="attached")
+        return seen
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def run_study(place: Path, description: str = "", design: str = "replicates = 2", **factors: object) -> Path:
+    """Run a synthetic study; its folder."""
+    levels = {"framework": ["synthetic"], **factors}
+    lines = [f'[study]\nname = "looked-at"\ndescription = {json.dumps(description)}\n[factors]']
+    lines += [f"{name} = {json.dumps(value)}" for name, value in levels.items()]
+    lines += [f"[design]\n{design}\n[measure]\niterations = 8\nwarmup = 2\nretries = 0\n"]
+    (place / "looked-at.toml").write_text("\n".join(lines))
+    command = [STEPLAB, "run", "looked-at.toml", "--out", "study", "--json"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode in (0, 3), done.stderr
+    return place / "study"
+
+
+def report_of(folder: Path, models: str = "") -> Path:
+    """Write a study's report; the file."""
+    page = folder / "report.html"
+    page.write_text(render(content(report_data(folder, models))), encoding="utf-8")
+    return page
+
+
+@pytest.fixture(scope="session")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with everything that the synthetic framework can show."""
+    place = tmp_path_factory.mktemp("rich")
+    return run_study(
+        place, "Everything at once", dataset=["mnist"], batch_size=[16, 32, 64], workers=[1, 2, 3],
+        strategy=["sync", "accumulate:2"], noise=0.05, imbalance=0.2, bandwidth_bytes_s=1e8,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def rich_page(rich: Path) -> str:
+    """The address of the rich study's report."""
+    return report_of(rich).as_uri()
+
+
+@pytest.fixture(scope="session")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with one trial."""
+    return run_study(tmp_path_factory.mktemp("single"), design="replicates = 1", dataset=["mnist"])
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
+    """A copy of a study that a test may change."""
+    import shutil
+
+    def copied(folder: Path) -> Path:
+        made = tmp_path / "study"
+        shutil.copytree(folder, made, ignore=shutil.ignore_patterns("cache", "report.html"))
+        return made
+
+    return copied

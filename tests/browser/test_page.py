@@ -1,0 +1,161 @@
+"""The report in a real browser: offline, without complaint, the same numbers as the command line, safe."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+STEPLAB = Path(sys.executable).with_name("steplab")
+Watch = Callable[..., Any]
+
+
+def number(page: Page, name: str, end: str = "value") -> float:
+    return float(page.locator(f"#{name}").get_attribute(f"data-{end}") or "nan")
+
+
+def column(page: Page, table: str, at: int) -> list[str]:
+    return page.locator(f"[data-table={table}] tbody tr td:nth-child({at})").all_inner_texts()
+
+
+def test_the_page_asks_no_network_and_complains_of_nothing(watch: Watch, rich_page: str) -> None:
+    seen = watch(rich_page, offline=True)
+    assert [url for url in seen.requests if not url.startswith(("data:", "blob:"))] == [rich_page]
+    assert seen.complaints == []
+
+
+def test_every_chart_of_a_rich_study_is_drawn(watch: Watch, rich_page: str) -> None:
+    page = watch(rich_page).page
+    drawn = page.eval_on_selector_all("[data-chart]", "all => all.map(one => one.dataset.chart)")
+    wanted = {"step-time", "factors", "phases", "speed-up", "communication", "imbalance", "timeline", "layers",
+              "effects", "interactions", "predicted", "penalty", "forecast"}  # fmt: skip
+    assert set(drawn) >= wanted
+    assert page.locator("[data-chart] svg.main-svg").count() >= len(drawn)
+    assert page.locator("#missing").inner_text().count("steplab roofline") == 1
+
+
+def test_each_answer_links_to_its_evidence(watch: Watch, rich_page: str) -> None:
+    page = watch(rich_page).page
+    assert 3 <= page.locator("#answer li").count() <= 6
+    links = page.eval_on_selector_all("#answer a", "all => all.map(one => one.getAttribute('href').slice(1))")
+    assert len(links) == page.locator("#answer li").count()
+    assert all(page.locator(f"[id='{name}']").count() == 1 for name in links)
+
+
+@pytest.mark.parametrize("model", ["hybrid", "generic", "pmnf", "quadratic", "linear"])
+def test_a_moved_slider_gives_the_numbers_of_predict(
+    watch: Watch, rich: Path, rich_page: str, model: str, tmp_path: Path
+) -> None:
+    page = watch(rich_page).page
+    page.select_option("#model", model)
+    page.select_option("select[data-factor=strategy]", "accumulate:2")
+    page.fill("input[data-factor=batch_size]", "24")
+    page.locator("input[data-slider=workers]").focus()
+    before = number(page, "result-time")
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    workers = page.input_value("input[data-factor=workers]")
+    assert number(page, "result-time") != before
+    saved = tmp_path / "model.json"
+    _steplab("fit", rich, "--model", model, "--out", saved)
+    at = f"strategy=accumulate:2,batch_size=24,workers={workers}"
+    told = json.loads(_steplab("predict", saved, "--at", at, "--json"))["predictions"][0]
+    for end in ("value", "low", "high"):
+        assert number(page, "result-time", end) == pytest.approx(told[end], rel=1e-12)
+    words = page.locator("#result-range").inner_text()
+    assert told["outside"] == (["workers"] if "Outside the measured range: workers" in words else [])
+
+
+def test_another_interval_is_that_of_predict_too(watch: Watch, rich: Path, rich_page: str, tmp_path: Path) -> None:
+    page = watch(rich_page).page
+    page.select_option("#model", "generic")
+    page.select_option("#level", "0.8")
+    page.fill("input[data-factor=workers]", "40")
+    page.fill("input[data-factor=batch_size]", "500")
+    _steplab("fit", rich, "--out", tmp_path / "m.json")
+    strategy = page.input_value("select[data-factor=strategy]")
+    at = f"strategy={strategy},batch_size=500,workers=40"
+    told = json.loads(_steplab("predict", tmp_path / "m.json", "--at", at, "--level", "0.8", "--json"))
+    assert number(page, "result-time", "low") == pytest.approx(told["predictions"][0]["low"], rel=1e-12)
+    assert number(page, "result-time", "high") == pytest.approx(told["predictions"][0]["high"], rel=1e-12)
+    assert "batch_size (measured 16 to 64)" in page.locator("#result-range").inner_text()
+
+
+def test_speed_up_and_epoch_follow_from_the_step_time(watch: Watch, rich_page: str) -> None:
+    page = watch(rich_page).page
+    page.fill("input[data-factor=batch_size]", "32")
+    page.fill("input[data-factor=workers]", "1")
+    alone = number(page, "result-time")
+    assert number(page, "result-speedup") == 1.0
+    page.fill("input[data-factor=workers]", "3")
+    page.fill("#samples", "1000")
+    now = number(page, "result-time")
+    assert number(page, "result-speedup") == pytest.approx(3 * alone / now, rel=1e-12)
+    assert number(page, "result-epoch") == pytest.approx(11 * now, rel=1e-12)  # 1000 samples, 96 in a step
+    assert number(page, "result-speedup", "low") < number(page, "result-speedup") < number(page, "result-speedup", "high")
+
+
+def test_tables_sort_and_filter(watch: Watch, rich_page: str) -> None:
+    page = watch(rich_page).page
+    box = page.locator("[data-table=configurations]")
+    times = [float(text) for text in column(page, "configurations", 5)]
+    assert times != sorted(times)
+    box.locator("th button", has_text="t_iter [ms]").click()
+    assert [float(text) for text in column(page, "configurations", 5)] == sorted(times)
+    box.locator("th button", has_text="t_iter [ms]").press("Enter")
+    assert [float(text) for text in column(page, "configurations", 5)] == sorted(times, reverse=True)
+    assert box.locator("th[aria-sort=descending]").count() == 1
+    box.locator("input[type=search]").fill("sync 64")
+    assert set(column(page, "configurations", 3)) == {"sync"}
+    assert set(column(page, "configurations", 1)) == {"64"}
+
+
+def test_a_table_is_saved_as_csv(watch: Watch, rich_page: str, tmp_path: Path) -> None:
+    page = watch(rich_page).page
+    with page.expect_download() as waiting:
+        page.locator("[data-table=trials] button", has_text="CSV").click()
+    waiting.value.save_as(tmp_path / "trials.csv")
+    rows = list(csv.DictReader((tmp_path / "trials.csv").open(encoding="utf-8")))
+    assert len(rows) == 36
+    assert all(0 < float(row["t_iter"]) < 1 for row in rows)
+
+
+def test_the_page_is_dark_where_the_system_is_and_by_its_button(watch: Watch, rich_page: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    ink = "document.querySelector('[data-chart=step-time] .xtick text').style.fill"
+    light, dark = watch(rich_page, color_scheme="light").page, watch(rich_page, color_scheme="dark").page
+    assert light.evaluate(ground) == "rgb(255, 255, 255)"
+    assert dark.evaluate(ground) == "rgb(20, 23, 27)"
+    assert light.evaluate(ink) != dark.evaluate(ink)
+    for _ in range(2):
+        light.locator("#theme").click()
+    assert light.evaluate(ground) == dark.evaluate(ground)
+    assert light.evaluate(ink) == dark.evaluate(ink)
+
+
+def test_a_phone_scrolls_charts_not_the_page(watch: Watch, rich_page: str) -> None:
+    page = watch(rich_page, viewport={"width": 390, "height": 800}).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_everything_is_reached_by_keyboard(watch: Watch, rich_page: str) -> None:
+    page = watch(rich_page).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    reached = set()
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.slider ?? document.activeElement.id"))
+    assert {"theme", "model", "level", "batch_size", "workers"} <= reached
+
+
+def _steplab(*arguments: object) -> str:
+    done = subprocess.run([STEPLAB, *map(str, arguments)], capture_output=True, text=True, check=True)
+    return done.stdout
