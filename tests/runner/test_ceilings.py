@@ -8,7 +8,8 @@ import pytest
 from steplab.core.errors import EnvironmentFault
 from steplab.costs.roofline import Ceiling, Ceilings, Level
 from steplab.runner import ceilings as subject
-from steplab.runner.ceilings import Cache, best_of, ceilings, data_caches, measure
+from steplab.runner.caches import Cache, data_caches
+from steplab.runner.ceilings import best_of, ceilings, measure
 
 
 def roofs(flops: float, rate: float, others: float = 0.01) -> Ceilings:

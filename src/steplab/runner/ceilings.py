@@ -26,6 +26,7 @@ import steplab_worker
 from steplab.core.errors import EnvironmentFault
 from steplab.core.home import home
 from steplab.costs.roofline import MEMORY, Ceiling, Ceilings, Level
+from steplab.runner.caches import Cache, data_caches
 from steplab.runner.machine import busy_cpu_s, machine
 from steplab.store.records import write_file
 
@@ -33,21 +34,7 @@ FORMAT = 1
 ROUNDS = 5
 SECONDS = 10.0  # all slots together; starting the worker comes on top
 DISTURBED = 0.15  # share of the machine's CPU
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Cache:
-    """A data cache of this machine: what one of it holds, and how many CPUs share one."""
-
-    name: str
-    size: int
-    shared: int
-
-    def capacity(self, threads: int) -> int:
-        """Bytes that so many threads, each on a CPU of its own, have together."""
-        return self.size * -(-threads // self.shared)
 
 
 @dataclass
@@ -156,32 +143,6 @@ def thread_counts(cpus: int) -> list[int]:
     if cpus <= 8:
         return list(range(1, cpus + 1))
     return sorted({1 << power for power in range(cpus.bit_length()) if 1 << power <= cpus} | {cpus})
-
-
-def data_caches(folder: Path = CACHES) -> list[Cache]:
-    """The data caches as the system describes them, smallest first; none where it does not."""
-    found = []
-    for index in sorted(folder.glob("index*")):
-        try:
-            kind, level, size, shared = (
-                (index / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
-            )
-            if kind != "Instruction":
-                found.append(Cache(f"L{int(level)}", _bytes(size), _count(shared)))
-        except (OSError, ValueError):
-            continue
-    return sorted(found, key=lambda cache: cache.size)
-
-
-def _bytes(text: str) -> int:
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
-
-
-def _count(cpu_list: str) -> int:
-    """How many CPUs a list such as `0-3,8` names."""
-    spans = [part.partition("-") for part in cpu_list.split(",")]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
 
 
 def _job(caches: list[Cache], threads: list[int], seconds: float) -> dict[str, Any]:
