@@ -8,11 +8,14 @@ others, and the CPU that other programs took, tell how far to trust it. Bytes ar
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +35,7 @@ from steplab.store.records import write_file
 
 FORMAT = 1
 ROUNDS = 5
+PATIENCE_S = 300.0  # then the worker hangs
 SECONDS = 10.0  # all slots together; starting the worker comes on top
 DISTURBED = 0.15  # share of the machine's CPU
 Progress = Callable[[float], None]
@@ -179,8 +183,6 @@ class _Moment:
 
 def _ask(python: Path, module: str, job: dict[str, Any]) -> Iterator[tuple[dict[str, Any], _Moment]]:
     """Start the worker; its documents as they come, each with the machine's busy time at that moment."""
-    import time
-
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(
@@ -190,16 +192,21 @@ def _ask(python: Path, module: str, job: dict[str, Any]) -> Iterator[tuple[dict[
     finally:
         os.close(writing)
     with process, os.fdopen(reading) as channel:
+        deadline = threading.Timer(PATIENCE_S, process.kill)
+        deadline.start()
         try:
             assert process.stdin and process.stderr
-            process.stdin.write(json.dumps({**job, "channel": writing}))
-            process.stdin.close()
+            # A worker that is already dead says why on stderr.
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps({**job, "channel": writing}))
+                process.stdin.close()
             for line in channel:
                 yield json.loads(line), _Moment(time.perf_counter(), busy_cpu_s())
             errors = process.stderr.read().strip().splitlines()
             if process.wait():
                 raise EnvironmentFault(f"the ceilings cannot be measured: {(errors or ['no message'])[-1]}")
         finally:
+            deadline.cancel()
             process.kill()
 
 
