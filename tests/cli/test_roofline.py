@@ -90,6 +90,12 @@ def test_a_network_on_a_machine_file_is_estimated_and_marked_so() -> None:
     assert "estimated: no time was measured" in call(app, "alexnet", "--machine", "a100")
 
 
+def test_a_folder_without_records_does_not_hide_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lenet5").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(call(app, "lenet5", "--json"))["points"]
+
+
 def test_threads_choose_the_row() -> None:
     made = json.loads(call(app, "lenet5", "--threads", "1", "--json"))
     assert {point["threads"] for point in made["points"]} == {1}

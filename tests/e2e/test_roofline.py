@@ -16,7 +16,6 @@ import pytest
 
 from steplab.analysis.roofline import Point, Roofline, above
 from steplab.cli._roofline_source import rooflines
-from steplab.costs.roofline import Ceilings
 from steplab.runner.ceilings import best_of, measure_here
 
 STUDY = """
@@ -39,7 +38,10 @@ samples = 16
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Roofline]:
-    """The rooflines of both networks; roofs measured before and after, because the machine may be busy meanwhile."""
+    """The rooflines of both networks; roofs measured before and after, because the machine may be busy meanwhile.
+
+    A busy machine only lowers roofs, so they are measured again while a point lies above; a wrong count stays wrong.
+    """
     room = tmp_path_factory.mktemp("nyu")
     (room / "study.toml").write_text(STUDY)
     before = measure_here(seconds=5.0)
@@ -47,11 +49,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Roofline]:
     done = subprocess.run(command, cwd=room, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["ok"] == 2
-    return under(room / "runs" / "nyu", best_of(before, measure_here(seconds=5.0)))
-
-
-def under(folder: Path, roofs: Ceilings) -> list[Roofline]:
-    return rooflines(str(folder), roofs, batch=1, shape="", threads=0)
+    roofs, made = before, []
+    for _ in range(4):
+        roofs = best_of(roofs, measure_here(seconds=5.0))
+        made = rooflines(str(room / "runs" / "nyu"), roofs, batch=1, shape="", threads=0)
+        if not any(above(one.points) for one in made):
+            break
+    return made
 
 
 def of(measured: list[Roofline], network: str) -> list[Point]:

@@ -8,11 +8,12 @@ import pytest
 from steplab.core.errors import EnvironmentFault
 from steplab.costs.roofline import Ceiling, Ceilings, Level
 from steplab.runner import ceilings as subject
-from steplab.runner.ceilings import Cache, best_of, ceilings, data_caches, measure
+from steplab.runner.caches import Cache, data_caches
+from steplab.runner.ceilings import best_of, ceilings, measure
 
 
-def roofs(flops: float, rate: float) -> Ceilings:
-    row = Ceiling(1, flops, (Level("L3", 4 * rate, 1e6, 0.1, "read"), Level("DRAM", rate, spread=0.2)), 0.2, 0.5)
+def roofs(flops: float, rate: float, others: float = 0.01) -> Ceilings:
+    row = Ceiling(1, flops, (Level("L3", 4 * rate, 1e6, 0.1, "read"), Level("DRAM", rate, spread=0.2)), 0.2, others)
     return Ceilings("mine", (row,), "measured", "test", "today", ("a note",))
 
 
@@ -63,6 +64,23 @@ def test_ceilings_are_measured_once_until_asked_again(tmp_path: Path, monkeypatc
     assert ceilings() == roofs(3.0, 3.0)
 
 
+def test_a_disturbed_measurement_only_raises_what_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPLAB_HOME", str(tmp_path))
+    answers = [roofs(2.0, 2.0), roofs(1.0, 3.0, others=0.8)]
+    monkeypatch.setattr(subject, "measure_here", lambda seconds, progress: answers.pop(0))
+    ceilings()
+    row = ceilings(remeasure=True).rows[0]
+    assert (row.flops_per_s, row.bytes_per_s, row.others) == (2.0, 3.0, 0.01)
+
+
 def test_what_was_reached_once_can_be_reached() -> None:
     (row,) = best_of(roofs(10.0, 1.0), roofs(8.0, 2.0)).rows
     assert (row.flops_per_s, row.bytes_per_s) == (10.0, 2.0)
+
+
+def test_a_cache_that_one_measurement_missed_is_kept_if_it_is_faster_than_what_lies_behind() -> None:
+    def seen(*levels: Level) -> Ceilings:
+        return Ceilings("mine", (Ceiling(1, 1.0, (*levels, Level("DRAM", 1.0))),), "measured", "test")
+
+    both = best_of(seen(Level("L2", 9.0, 10.0)), seen(Level("L1", 4.0, 1.0), Level("L3", 3.0, 99.0)))
+    assert [level.name for level in both.rows[0].levels] == ["L2", "L3", "DRAM"]

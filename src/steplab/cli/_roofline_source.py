@@ -47,8 +47,13 @@ def rooflines(source: str, roofs: Ceilings, batch: int, shape: str, threads: int
     """One roofline for each configuration of a study, or for a network; none if nothing is named."""
     if not source:
         return []
+    from steplab.store.paths import StudyFolder
+    from steplab_worker import networks
+
     folder = Path(source)
-    if folder.is_dir() or "/" in source.partition(":")[0]:
+    # A folder that is no study's must not hide the network of that name.
+    named = source in networks.names() and not StudyFolder(folder).records.is_dir()
+    if not named and (folder.is_dir() or "/" in source.partition(":")[0]):
         return list(_of_study(folder, roofs))
     return [_of_network(source, roofs, batch, shape, threads)]
 

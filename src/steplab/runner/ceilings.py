@@ -8,11 +8,14 @@ others, and the CPU that other programs took, tell how far to trust it. Bytes ar
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -26,27 +29,16 @@ import steplab_worker
 from steplab.core.errors import EnvironmentFault
 from steplab.core.home import home
 from steplab.costs.roofline import MEMORY, Ceiling, Ceilings, Level
+from steplab.runner.caches import Cache, data_caches
 from steplab.runner.machine import busy_cpu_s, machine
 from steplab.store.records import write_file
 
 FORMAT = 1
 ROUNDS = 5
+PATIENCE_S = 300.0  # then the worker hangs
 SECONDS = 10.0  # all slots together; starting the worker comes on top
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+DISTURBED = 0.15  # share of the machine's CPU
 Progress = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class Cache:
-    """A data cache of this machine: what one of it holds, and how many CPUs share one."""
-
-    name: str
-    size: int
-    shared: int
-
-    def capacity(self, threads: int) -> int:
-        """Bytes that so many threads, each on a CPU of its own, have together."""
-        return self.size * -(-threads // self.shared)
 
 
 @dataclass
@@ -64,10 +56,13 @@ class _Seen:
 def ceilings(remeasure: bool = False, seconds: float = SECONDS, progress: Progress = lambda share: None) -> Ceilings:
     """The ceilings of this machine: those measured before, or measured now."""
     place = home() / "ceilings" / f"{_key(_worker()[2])}.json"
-    known = None if remeasure else _read(place)
-    if known is not None:
+    known = _read(place)
+    if known is not None and not remeasure:
         return known
     made = measure_here(seconds, progress)
+    if known is not None and disturbed(made):
+        # Disturbance only ever makes a roof too low.
+        made = best_of(known, made)
     place.parent.mkdir(parents=True, exist_ok=True)
     write_file(place, json.dumps({"format": FORMAT, **asdict(made)}).encode())
     return made
@@ -77,6 +72,11 @@ def measure_here(seconds: float = SECONDS, progress: Progress = lambda share: No
     """Measure now, and keep nothing."""
     module, python, _ = _worker()
     return measure(module, python, seconds, progress)
+
+
+def disturbed(measured: Ceilings) -> bool:
+    """Whether other programs took so much of the machine that the ceilings may be too low."""
+    return any((row.others or 0.0) > DISTURBED for row in measured.rows)
 
 
 def _worker() -> tuple[str, Path, str]:
@@ -149,32 +149,6 @@ def thread_counts(cpus: int) -> list[int]:
     return sorted({1 << power for power in range(cpus.bit_length()) if 1 << power <= cpus} | {cpus})
 
 
-def data_caches(folder: Path = CACHES) -> list[Cache]:
-    """The data caches as the system describes them, smallest first; none where it does not."""
-    found = []
-    for index in sorted(folder.glob("index*")):
-        try:
-            kind, level, size, shared = (
-                (index / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
-            )
-            if kind != "Instruction":
-                found.append(Cache(f"L{int(level)}", _bytes(size), _count(shared)))
-        except (OSError, ValueError):
-            continue
-    return sorted(found, key=lambda cache: cache.size)
-
-
-def _bytes(text: str) -> int:
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
-
-
-def _count(cpu_list: str) -> int:
-    """How many CPUs a list such as `0-3,8` names."""
-    spans = [part.partition("-") for part in cpu_list.split(",")]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
-
-
 def _job(caches: list[Cache], threads: list[int], seconds: float) -> dict[str, Any]:
     """What the worker is to do; arrays for main memory are far larger than the last cache, if there is room."""
     levels = [_level(cache, threads) for cache in caches]
@@ -209,8 +183,6 @@ class _Moment:
 
 def _ask(python: Path, module: str, job: dict[str, Any]) -> Iterator[tuple[dict[str, Any], _Moment]]:
     """Start the worker; its documents as they come, each with the machine's busy time at that moment."""
-    import time
-
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(
@@ -220,16 +192,21 @@ def _ask(python: Path, module: str, job: dict[str, Any]) -> Iterator[tuple[dict[
     finally:
         os.close(writing)
     with process, os.fdopen(reading) as channel:
+        deadline = threading.Timer(PATIENCE_S, process.kill)
+        deadline.start()
         try:
             assert process.stdin and process.stderr
-            process.stdin.write(json.dumps({**job, "channel": writing}))
-            process.stdin.close()
+            # A worker that is already dead says why on stderr.
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps({**job, "channel": writing}))
+                process.stdin.close()
             for line in channel:
                 yield json.loads(line), _Moment(time.perf_counter(), busy_cpu_s())
             errors = process.stderr.read().strip().splitlines()
             if process.wait():
                 raise EnvironmentFault(f"the ceilings cannot be measured: {(errors or ['no message'])[-1]}")
         finally:
+            deadline.cancel()
             process.kill()
 
 
@@ -266,23 +243,28 @@ def _notes(rows: tuple[Ceiling, ...], caches: list[Cache]) -> tuple[str, ...]:
     unseen = [cache.name for cache in caches if cache.name not in {level.name for level in rows[0].levels}]
     if unseen:
         made.append(f"{', '.join(unseen)}: no faster than the next level when seen through this program, left out")
-    disturbed = [row for row in rows if (row.others or 0.0) > 0.15]
-    if disturbed:
-        worst = max(row.others or 0.0 for row in disturbed)
-        made.append(f"other programs took up to {worst:.0%} of the machine; measure again when it is quiet")
+    worst = max(row.others or 0.0 for row in rows)
+    if worst > DISTURBED:
+        made.append(f"other programs took up to {worst:.0%} of the machine: --remeasure when it is quiet")
     return tuple(made)
 
 
 def best_of(first: Ceilings, second: Ceilings) -> Ceilings:
     """Two measurements of one machine as one: what was reached once can be reached."""
-    rows = tuple(
-        Ceiling(
-            a.threads,
-            max(a.flops_per_s, b.flops_per_s),
-            (a if a.bytes_per_s >= b.bytes_per_s else b).levels,
-            max(a.spread, b.spread),
-            min((one.others for one in (a, b) if one.others is not None), default=None),
-        )
-        for a, b in zip(first.rows, second.rows, strict=True)
+    rows = tuple(_better(a, b) for a, b in zip(first.rows, second.rows, strict=True))
+    return Ceilings(second.machine, rows, second.origin, second.source, second.date, second.notes)
+
+
+def _better(first: Ceiling, second: Ceiling) -> Ceiling:
+    every = sorted([*first.levels, *second.levels], key=lambda level: level.bytes_per_s)
+    levels = sorted({level.name: level for level in every}.values(), key=lambda level: level.capacity)
+    # A cache behind which something is faster was not seen rightly in one of the two.
+    kept = [one for at, one in enumerate(levels) if all(one.bytes_per_s > far.bytes_per_s for far in levels[at + 1 :])]
+    others = [row.others for row in (first, second) if row.others is not None]
+    return Ceiling(
+        first.threads,
+        max(first.flops_per_s, second.flops_per_s),
+        tuple(kept),
+        max(first.spread, second.spread),
+        min(others, default=None),
     )
-    return Ceilings(first.machine, rows, first.origin, first.source, second.date, first.notes)
