@@ -20,13 +20,13 @@ ALIASES = {
     "t_iter": "iter_time iteration_time step_time time_per_step time_per_iteration t_step time duration elapsed total",
     "t_io": "io io_time data_time data_loading loading load dataloader read",
     "t_h2d": "h2d host_to_device copy memcpy transfer",
-    "t_md": "md divide division",
-    "t_f": "f fwd forward forward_time t_forward t_fwd",
-    "t_b": "b bwd backward backward_time t_backward t_bwd",
-    "t_c": "c comm communication comm_time t_comm allreduce all_reduce aggregation sync",
+    "t_md": "divide division",
+    "t_f": "fwd forward forward_time t_forward t_fwd",
+    "t_b": "bwd backward backward_time t_backward t_bwd",
+    "t_c": "comm communication comm_time t_comm allreduce all_reduce aggregation sync",
     "t_wait": "wait waiting",
     "t_move": "move moving",
-    "t_u": "u update optimizer_time optimizer_step update_time t_update",
+    "t_u": "update optimizer_time optimizer_step update_time t_update",
     "replicate": "rep repetition repeat run trial",
     "rank": "worker_id process gpu_id",
     "iteration": "iter step batch_index it",
@@ -81,7 +81,7 @@ def roles(source: Source, said: Mapping[str, str], factors: Sequence[str], where
     phase = _phase_column(frame, [name for name in columns if name not in found.values()])
     for column in columns:
         meaning = named(column)
-        if meaning and meaning not in found and column not in found.values() and column not in (phase, *factors):
+        if meaning and meaning not in found and column not in found.values() and column != phase:
             found[meaning] = column
     times = {name: column for name, column in found.items() if name in PHASES}
     rest = [column for column in columns if column not in found.values() and column != phase]
@@ -141,8 +141,9 @@ def _factors(
 ) -> tuple[dict[str, str], list[str]]:
     """The varied columns, and those that are left out: spreads, and numbers that are no counts."""
     if asked:
-        kept = {name: _existing(name, list(map(str, frame.columns)), f"{where}, --factors") for name in asked}
-        kept = {named(name) if named(name) in general else name: column for name, column in kept.items()}
+        columns = [_existing(name, list(map(str, frame.columns)), f"{where}, --factors") for name in asked]
+        meant = {column: name for name, column in general.items()}
+        kept = {meant.get(column, column): column for column in columns}
         return kept, [column for column in (*general.values(), *rest) if column not in kept.values()]
     known = set(catalogue.general())
     kept, left = dict(general), []

@@ -67,7 +67,7 @@ def _groups(ok: pd.DataFrame, parameters: list[str], words: list[str]) -> Iterat
         point = tuple(float(level) for level in levels[: len(parameters)])
         named_levels = zip(words, levels[len(parameters) :], strict=True)
         region = ",".join(f"{name}={_word(level)}" for name, level in named_levels)
-        yield (point, region or REGION), rows
+        yield (point, region or REGION), rows.sort_values("replicate")
 
 
 def _word(level: object) -> str:

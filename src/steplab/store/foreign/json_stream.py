@@ -16,6 +16,7 @@ CHUNK = 1 << 20
 MOST_BYTES = 16 << 30  # unpacked; a trace of that size is a mistake or an attack
 MOST_PIECE = 64 << 20  # characters of one event
 BLANK = " \t\r\n"
+ENDS = frozenset(BLANK + ",:]}")
 
 
 def pieces(path: Path, listed: str) -> Iterator[tuple[str, Any]]:
@@ -91,8 +92,8 @@ class _Reader:
                 value, end = self.scan(self.text, self.at)
             except (ValueError, RecursionError):
                 end = -1
-            # A number at the window's end may go on beyond it.
-            if end >= 0 and (end < len(self.text) or self.over):
+            # A number may go on beyond the window, or look whole at its point: what follows must end it.
+            if end >= 0 and (self.over or self.text[end : end + 1] in ENDS):
                 self.at = end
                 return value
             if len(self.text) - self.at > MOST_PIECE or not self.more():

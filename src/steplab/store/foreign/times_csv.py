@@ -67,6 +67,8 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
     if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
         raise TableError("is not a table", where=str(path), hint="allowed: .csv, .tsv, .txt, .parquet")
     source = read_source(path)
+    if not isinstance(source.frame.index, pd.RangeIndex):
+        raise TableError("a row has more cells than the header", where=str(path))
     if len(source.frame) > MOST_ROWS:
         raise TableError(f"has more than {MOST_ROWS} rows", where=str(path))
     found = roles(source, wishes.columns, wishes.factors, str(path))

@@ -1,0 +1,95 @@
+"""`steplab export`: files, a timeline, other programs' stores; nothing half-written, nothing overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def folder(steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path) -> Path:
+    study = study_file(batch_size=[8, 16], workers=[1, 2])
+    assert steplab("run", study, "--out", "runs").code == 0
+    return tmp_path / "runs"
+
+
+def test_the_default_timeline_is_of_the_highest_throughput(folder: Path, steplab: Callable[..., Any]) -> None:
+    said = steplab("export", folder, "--table", "trace", "--to", "trace.json", "--json").json
+    best = max(steplab("analyze", folder, "--json").json["groups"], key=lambda group: group["throughput"])
+    assert said["config"] == best["factors"]
+    assert said["why"] == "the highest throughput"
+    events = json.loads((folder.parent / "trace.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in events} == {1, 2}
+    assert {"t_f", "t_b", "t_move", "t_u"} <= {event["name"] for event in events}
+
+
+def test_a_trial_can_be_named_and_the_output_is_the_same_each_time(folder: Path, steplab: Callable[..., Any]) -> None:
+    trial = sorted((folder / "records").glob("*.json"))[0].stem
+    for name in ("a.json", "b.json"):
+        ran = steplab("export", folder, "--table", "trace", "--trial", trial, "--to", name)
+        assert trial in ran.out
+    assert (folder.parent / "a.json").read_bytes() == (folder.parent / "b.json").read_bytes()
+
+
+@pytest.mark.parametrize("where", ["mlflow:out", "tensorboard:out", "extrap:out.txt", "out.extrap.txt", "out.parquet"])
+def test_every_target_is_written(where: str, folder: Path, steplab: Callable[..., Any]) -> None:
+    ran = steplab("export", folder, "--to", where, "--json")
+    assert ran.code == 0
+    assert ran.json["rows"] in (4, 8)
+    assert Path(folder.parent, ran.json["file"]).exists()
+
+
+def test_extra_p_gives_back_what_it_was_given(folder: Path, steplab: Callable[..., Any]) -> None:
+    assert steplab("export", folder, "--to", "x.extrap.txt").code == 0
+    assert steplab("import", "extrap", "x.extrap.txt", "--out", "back").code == 0
+
+    def medians(place: object) -> dict[tuple[int, int], float]:
+        groups = steplab("analyze", place, "--json").json["groups"]
+        return {(g["factors"]["batch_size"], g["factors"]["workers"]): g["t_iter"]["median"] for g in groups}
+
+    assert medians("back") == pytest.approx(medians(folder))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--to", "x.doc"), "no known ending"),
+        (("--to", "mlfow:x"), "did you mean 'mlflow'"),
+        (("--to", "mlflow:full"), "is not empty"),
+        (("--to", "tensorboard:full"), "is not empty"),
+        (("--to", "away/x.csv"), "there is no such folder"),
+        (("--to", "extrap:away/x.txt"), "there is no such folder"),
+        (("--table", "trace", "--to", "x.csv"), "a trace goes into a .json file"),
+        (("--to", "x.json"), "a trace goes into a .json file"),
+        (("--table", "layers", "--to", "mlflow:x"), "takes the table trials"),
+        (("--table", "trace", "--to", "x.json", "--trial", "abc"), "there is no trial 'abc'"),
+        (("--to", "x.csv", "--trial", "abc"), "goes with --table trace only"),
+        (("--table", "nothing", "--to", "x.csv"), "there is no table 'nothing'"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_writes_nothing(
+    arguments: tuple[str, ...], said: str, folder: Path, steplab: Callable[..., Any]
+) -> None:
+    full = folder.parent / "full"
+    full.mkdir()
+    (full / "file").write_text("mine")
+    before = sorted(folder.parent.iterdir())
+    ran = steplab("export", folder, *arguments)
+    assert ran.code == 1
+    assert said in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+    assert sorted(folder.parent.iterdir()) == before
+    assert [path.name for path in full.iterdir()] == ["file"]
+
+
+def test_a_study_with_only_failures_has_no_timeline(folder: Path, steplab: Callable[..., Any]) -> None:
+    for path in (folder / "records").glob("*.json"):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps(record | {"status": "failed", "reason": "made so", "ranks": []}))
+    ran = steplab("export", folder, "--table", "trace", "--to", "x.json")
+    assert (ran.code, "no trial has been measured" in ran.err) == (1, True)
+    assert steplab("export", folder, "--to", "mlflow:runs-of-failures").code == 0

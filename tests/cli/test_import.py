@@ -1,0 +1,118 @@
+"""`steplab import`: folders that every other command reads, and one sentence for what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "data"
+MMU = (DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv")
+TEXT = "PARAMETER workers\nPOINTS 1 2\nREGION step\nMETRIC t_iter\nDATA 1 1.1\nDATA 1.5 1.6\n"
+
+
+def profiled(folder: Path) -> Path:
+    """A small trace of two ranks, as torch.profiler writes it."""
+    folder.mkdir()
+    for rank in (0, 1):
+        events = [
+            {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": 100 * n, "dur": 90 + rank,
+             "pid": rank, "tid": 1}
+            for n in (1, 2, 3)
+        ]  # fmt: skip
+        document = {"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}
+        (folder / f"worker{rank}.pt.trace.json").write_text(json.dumps(document))
+    return folder
+
+
+@pytest.fixture
+def imported(steplab: Callable[..., Any], tmp_path: Path) -> Callable[[str], Path]:
+    """An imported folder of a format."""
+
+    def make(form: str) -> Path:
+        (tmp_path / "x.txt").write_text(TEXT)
+        sources = {"kineto": [profiled(tmp_path / "traces")], "csv": MMU, "extrap": [tmp_path / "x.txt"]}
+        ran = steplab("import", form, *sources[form], "--out", "study", "--json")
+        assert (ran.code, ran.json["format"]) == (0, form)
+        return tmp_path / "study"
+
+    return make
+
+
+@pytest.mark.parametrize("form", ["kineto", "csv", "extrap"])
+def test_every_reader_takes_an_imported_folder(
+    form: str, imported: Callable[[str], Path], steplab: Callable[..., Any]
+) -> None:
+    folder = imported(form)
+    status = steplab("status", folder, "--json").json
+    assert status["ok"] == status["trials"] > 0
+    assert status["left"] == 0
+    assert steplab("analyze", folder, "--json").json["groups"]
+    for command in (("report", folder), ("export", folder, "--to", "trials.csv"),
+                    ("export", folder, "--table", "trace", "--to", "trace.json")):  # fmt: skip
+        assert steplab(*command).code == 0
+
+
+@pytest.mark.parametrize("form", ["kineto", "csv", "extrap"])
+def test_an_imported_study_is_not_run(
+    form: str, imported: Callable[[str], Path], steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    folder = imported(form)
+    ran = steplab("run", folder / "study.toml", "--dry-run")
+    assert ran.code == 1
+    assert "measured elsewhere" in ran.err
+    mixed = steplab("run", study_file(), "--out", folder)
+    assert mixed.code == 1
+    assert "another kind or measurement protocol" in mixed.err
+
+
+def test_the_mmu_tables_are_analysed_and_flagged(imported: Callable[[str], Path], steplab: Callable[..., Any]) -> None:
+    found = steplab("analyze", imported("csv"), "--json").json
+    assert len(found["groups"]) == 27
+    assert any("the phases do not sum to t_iter" in sentence for sentence in found["sentences"])
+
+
+def test_what_is_known_otherwise_can_be_said(steplab: Callable[..., Any], tmp_path: Path) -> None:
+    traces = profiled(tmp_path / "traces")
+    assert steplab("import", "kineto", traces, "--set", "network=resnet50,batch_size=32", "--out", "s").code == 0
+    (group,) = steplab("analyze", "s", "--json").json["groups"]
+    assert group["factors"] == {"framework": "torch", "workers": 2, "network": "resnet50", "batch_size": 32}
+    assert group["throughput"] == pytest.approx(64 / 91e-6)
+
+
+def test_models_are_fitted_to_imported_times(steplab: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [f"{batch},{workers},{0.5 + batch / 16 + workers}" for batch in (8, 16, 32, 64) for workers in (1, 2, 3)]
+    (tmp_path / "t.csv").write_text("\n".join(["batch,nodes,ms", *rows]).replace("ms", "step_time_ms"))
+    assert steplab("import", "csv", "t.csv", "--out", "study").code == 0
+    ran = steplab("fit", "study", "--target", "t_iter", "--intrinsic", "batch_size,workers", "--model", "linear",
+                  "--out", "m.json", "--json")  # fmt: skip
+    assert ran.code == 0
+    assert ran.json["train"]["r2"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("kineto", "away"), "there is no such folder"),
+        (("csv", "away.csv"), "there is no such file"),
+        (("csv", "x.exe"), "is not a table"),
+        (("extrap", "away.txt"), "cannot be read"),
+        (("csv", MMU[0], "--unit", "h"), "there is no unit 'h'"),
+        (("csv", MMU[0], "--columns", "t_iter"), "is not NAME=VALUE"),
+        (("csv", MMU[0], "--set", "batch_size=many"), "'many' is not a count"),
+        (("csv", MMU[0], "--out", "full"), "is not empty"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_leaves_no_folder(
+    arguments: tuple[object, ...], said: str, steplab: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    ran = steplab("import", *arguments)
+    assert ran.code == 1
+    assert said in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "full"]

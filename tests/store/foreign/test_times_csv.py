@@ -1,0 +1,169 @@
+"""Plain tables of times as studies: guesses, units, several tables, and the published ones of the MMU thesis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steplab.analysis.study import analyse
+from steplab.analysis.words import sentences
+from steplab.core.errors import InputError
+from steplab.core.study_file import read_study
+from steplab.design.plan import plan
+from steplab.store import tables
+from steplab.store.foreign.imported import write_study
+from steplab.store.foreign.times_csv import Wishes, read_times
+
+DATA = Path(__file__).parents[2] / "data"
+MMU = [DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv"]
+
+
+@pytest.fixture
+def table(tmp_path: Path):
+    """Write a CSV and read it."""
+
+    def read(text: str, wishes: Wishes | None = None, name: str = "times.csv"):
+        (tmp_path / name).write_text(text)
+        return read_times([tmp_path / name], wishes or Wishes())
+
+    return read
+
+
+def columns(trial, mode="phased", rank=0):
+    return trial.ranks[rank].modes[mode].columns
+
+
+def test_names_and_units_are_guessed_from_what_people_write(table):
+    study = table("Batch Size,nodes,Step Time (ms),fwd_us,bwd [s],std\n32,2,10 ,4000,0.005,1\n")
+    (trial,) = study.trials
+    assert trial.config == {"batch_size": 32, "workers": 2}
+    assert columns(trial) == {"t_iter": [0.01], "t_f": [0.004], "t_b": [0.005]}
+    assert any("left out: std" in note for note in study.notes)
+
+
+def test_units_beside_numbers_count(table):
+    assert columns(table("batch,time\n8,12 ms\n").trials[0], "native") == {"t_iter": [0.012]}
+
+
+def test_the_asked_unit_is_for_columns_that_say_none(table):
+    (trial,) = table("t_iter,t_f_s\n12,0.004\n", Wishes(unit="ms")).trials
+    assert columns(trial) == {"t_iter": [0.012], "t_f": [0.004]}
+
+
+def test_a_unit_that_is_no_time_is_refused(table):
+    with pytest.raises(InputError, match="'mb' is not a unit of time"):
+        table("t_iter [MB]\n1\n".replace("MB", "mb"))
+
+
+def test_rows_with_iterations_and_ranks_make_one_trial(table):
+    text = "workers,rank,iteration,t_iter\n2,1,1,4\n2,0,0,1\n2,1,0,3\n2,0,1,2\n"
+    (trial,) = table(text).trials
+    assert [columns(trial, "native", rank) for rank in (0, 1)] == [{"t_iter": [1, 2]}, {"t_iter": [3, 4]}]
+
+
+def test_equal_rows_without_iterations_are_replicates(table):
+    study = table("workers,t_iter\n1,1\n2,2\n1,3\n")
+    assert [(trial.config["workers"], trial.replicate) for trial in study.trials] == [(1, 0), (2, 0), (1, 1)]
+
+
+def test_named_replicates_are_numbered(table):
+    study = table("run,t_iter\nb,2\na,1\n")
+    assert {trial.replicate: columns(trial, "native")["t_iter"] for trial in study.trials} == {0: [1], 1: [2]}
+
+
+def test_columns_may_be_named_by_hand(table):
+    study = table("foo,bar,x\n7,1.5,2\n", Wishes(columns={"t_iter": "bar", "batch_size": "foo"}, factors=("foo",)))
+    assert study.trials[0].config == {"batch_size": 7}
+    assert columns(study.trials[0], "native") == {"t_iter": [1.5]}
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest(table):
+    with pytest.raises(InputError, match="there is no column 'totl'; did you mean 'total'"):
+        table("total,x\n1,2\n", Wishes(columns={"t_iter": "totl"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a,b\n1,2\n", "no column is a time"),
+        ("t_iter\nx\n", "is not a time"),
+        ("t_iter\n-1\n", "negative"),
+        ("t_iter,batch\n1,1.5\n", "not a count"),
+        ("t_iter,workers\n1,many\n", "not a count"),
+        ("t_iter\n", "no rows"),
+        ("", "not a readable table"),
+        ("phase,mean_s,value\nt_f,1,2\n", "not clear which column"),
+        ("phase,mean_s\nt_f,1\nt_f,2\n", "stands twice"),
+        ("t_iter,colour\n1,\n2,red\n", "has no value in some rows"),
+    ],
+)
+def test_a_table_that_makes_no_sense_is_one_sentence(table, text, problem, tmp_path):
+    with pytest.raises(InputError, match=problem):
+        write_study(table(text), tmp_path / "out", "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_t_iter_is_the_sum_of_the_phases_and_said(table):
+    study = table("workers,t_f,t_b\n1,1,2\n")
+    assert columns(study.trials[0])["t_iter"] == [3]
+    assert any("the sum of their phases" in note for note in study.notes)
+
+
+def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
+    write_study(read_times(MMU[:1], Wishes()), tmp_path / "mmu", "")
+    loaded = tables.load(tmp_path / "mmu")
+    trials = loaded.trials.set_index(["network", "framework"])
+    assert trials.loc[("mlp", "tensorflow"), "t_other"] == pytest.approx(1.4371 - 0.8448)
+    assert trials.loc[("mlp", "mxnet"), "t_other"] == pytest.approx(0.3992 - 0.5032)
+    said = " ".join(sentences(analyse(loaded.trials, loaded.factors, 2)))
+    assert "In 2 of 9 configurations the phases do not sum to t_iter" in said
+    assert "network mlp, framework tensorflow leaves 41% of the step unexplained" in said
+    assert "network mlp, framework mxnet has 26% of the step too much in its phases" in said
+
+
+def test_the_s_sgd_speed_up_of_the_mmu_tables_comes_back(tmp_path):
+    """S = N·t(1)/t(N) with t(1) = t_io+t_h2d+t_f+t_b+t_u and t(N) = t(1)+t_md+t_c (facts, 5.1), by hand for CNN."""
+    write_study(read_times(MMU, Wishes()), tmp_path / "mmu", "")
+    trials = tables.load(tmp_path / "mmu").trials.set_index(["network", "framework", "workers"])
+    alone = 0.0006 + 0.0212 + 0.3489 + 0.1151 + 0.2636
+    row = trials.loc[("cnn", "tensorflow", 3)]
+    assert row["t_iter"] == pytest.approx(alone + 0.0005 + 0.4017)
+    one = row[["t_io", "t_h2d", "t_f", "t_b", "t_u"]].sum()
+    assert 3 * one / row["t_iter"] == pytest.approx(3 * alone / (alone + 0.4022))
+    assert trials["lif"].isna().sum() == 18  # one time for several workers says nothing on their balance
+
+
+def test_the_folder_reads_as_a_study_that_is_not_run(tmp_path):
+    from steplab.core.errors import StudyError
+
+    write_study(read_times(MMU, Wishes()), tmp_path / "mmu", "")
+    study = read_study(tmp_path / "mmu" / "study.toml")
+    assert study.imported is not None
+    assert study.factors["workers"] == (1, 2, 3)
+    with pytest.raises(StudyError, match="was imported"):
+        plan(study)
+
+
+NAME = st.sampled_from(
+    ["t_iter", "t_f", "workers", "rank", "iteration", "run", "phase", "colour", "time [ms]", "", "a b"]
+)
+CELL = st.one_of(
+    st.integers(-2, 9).map(str), st.floats().map(str), st.text("ab1.,;\"'%µ é\x00", max_size=4), st.just("t_b")
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(head=st.lists(NAME, max_size=5), rows=st.lists(st.lists(CELL, max_size=6), max_size=5))
+def test_whatever_a_table_holds_it_becomes_a_study_or_one_sentence(head, rows, tmp_path_factory):
+    place = tmp_path_factory.mktemp("fuzz")
+    (place / "x.csv").write_text("\n".join(",".join(row) for row in [head, *rows]))
+    try:
+        write_study(read_times([place / "x.csv"], Wishes()), place / "out", "")
+    except InputError as error:
+        assert "\n" not in str(error)
+        return
+    read_study(place / "out" / "study.toml")
+    assert tables.load(place / "out").unreadable == ()
