@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from steplab.core.study import Measure
-from steplab.runner.steady import PHASED_WARMUP, WARMUP_BLOCK, WARMUP_CAP, Director, is_precise
+from steplab.runner.steady import (
+    OVERLAP_ITERATIONS,
+    PHASED_WARMUP,
+    WARMUP_BLOCK,
+    WARMUP_CAP,
+    Director,
+    is_precise,
+)
 
 
 def directed(director: Director, cost: list[float] | None = None, mode: str = "native") -> tuple[list[int], int]:
@@ -70,3 +77,10 @@ def test_precision_is_a_share_of_the_median() -> None:
     times = np.linspace(0.9, 1.1, 101)
     assert is_precise(times, 0.05)
     assert not is_precise(times, 0.01)
+
+
+def test_overlap_is_measured_in_one_short_block_whatever_precision_is_asked() -> None:
+    asked, _ = directed(Director(Measure(iterations=500, precision=0.001), 1), mode="overlap")
+    assert asked == [-PHASED_WARMUP, OVERLAP_ITERATIONS]
+    asked, _ = directed(Director(Measure(iterations=6), 4), mode="overlap")
+    assert asked == [-4, 8]
