@@ -8,6 +8,7 @@ import os
 import platform
 import socket
 import sys
+import time
 import traceback
 from typing import Any, Dict, List
 
@@ -41,6 +42,8 @@ def main(arguments: List[str]) -> None:
             if order["do"] == "open":
                 adapter = _open(GroupJob.from_document(order["group"]))
                 channel.send({"say": "opened", "versions": _versions(adapter), "cpus": limits.allowed_cpus()})
+            elif order["do"] == "clock":
+                channel.send({"say": "clock", "at": time.perf_counter()})
             elif order["do"] == "trial":
                 channel.send(_trial(adapter, TrialJob.from_document(order["job"]), channel))
             else:

@@ -11,7 +11,9 @@ from steplab.cli._report import report_data
 from steplab.report.html import content, render
 
 Watch = Callable[..., Any]
-EVIL = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'\n\u202eעברית مرحبا 🚀 ${hacked=1}"
+EVIL = (
+    "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'\n\u202eעברית مرحبا 🚀 ${hacked=1}"
+)
 FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer", "velox")
 
 

@@ -99,7 +99,9 @@ def test_speed_up_and_epoch_follow_from_the_step_time(watch: Watch, rich_page: s
     now = number(page, "result-time")
     assert number(page, "result-speedup") == pytest.approx(3 * alone / now, rel=1e-12)
     assert number(page, "result-epoch") == pytest.approx(11 * now, rel=1e-12)  # 1000 samples, 96 in a step
-    assert number(page, "result-speedup", "low") < number(page, "result-speedup") < number(page, "result-speedup", "high")
+    assert (
+        number(page, "result-speedup", "low") < number(page, "result-speedup") < number(page, "result-speedup", "high")
+    )
 
 
 def test_tables_sort_and_filter(watch: Watch, rich_page: str) -> None:

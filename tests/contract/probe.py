@@ -4,6 +4,7 @@ Runs inside a framework's environment (Python 3.8 syntax, NumPy). The job's `con
 """
 
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
@@ -183,6 +184,36 @@ def run(session, given):
     return losses
 
 
+def layer_sums(job, session):
+    """Seconds of forward and backward, whole and as the sum of the layers, in turn.
+
+    By the clock of this process's CPU time: what other programs do to the wall clock would drown the comparison.
+    """
+    clock, time.perf_counter = time.perf_counter, time.process_time
+    try:
+        session.enter("phased")
+        (batch,) = batches(job, 1, job.batch_size)
+        rows = [_whole_and_layers(session, batch) for _ in range(job.config["repeats"] + 2)]
+    finally:
+        time.perf_counter = clock
+    return {"rows": rows[2:], "layer_method": session.layer_method}
+
+
+def _whole_and_layers(session, batch):
+    session.load(batch)
+    session.synchronize()
+    marks = [session.clock()]
+    for part in (session.forward, session.backward):
+        part()
+        session.synchronize()
+        marks.append(session.clock())
+    session.update()
+    session.synchronize()
+    layers = session.layer_times(batch).values()
+    whole = marks[1] - marks[0], marks[2] - marks[1]
+    return [*whole, sum(one["t_f"] for one in layers), sum(one["t_b"] for one in layers)]
+
+
 def prove(job, session, ask):
     """In place of the measuring loop."""
     return dict(PROOFS[job.config["proof"]](job, session), modes={}, layers=None, loss=0.0)
@@ -194,7 +225,13 @@ def remember(group):
     return rank_open(group)
 
 
-PROOFS = {"curve": curve, "inference": inference, "training": training, "continuing": continuing}
+PROOFS = {
+    "curve": curve,
+    "inference": inference,
+    "training": training,
+    "continuing": continuing,
+    "layer_sums": layer_sums,
+}
 
 if __name__ == "__main__":
     networks_build, rank_open = networks.build, rank._open

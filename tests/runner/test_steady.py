@@ -7,7 +7,7 @@ import numpy as np
 from steplab.core.study import Measure
 from steplab.core.warm_up import BLOCK as WARMUP_BLOCK
 from steplab.core.warm_up import CAP as WARMUP_CAP
-from steplab.runner.steady import PHASED_WARMUP, Director, is_precise
+from steplab.runner.steady import OVERLAP_ITERATIONS, PHASED_WARMUP, Director, is_precise
 
 
 def directed(director: Director, cost: list[float] | None = None, mode: str = "native") -> tuple[list[int], int]:
@@ -102,3 +102,10 @@ def test_iterations_that_resemble_each_other_count_for_fewer() -> None:
     mixed = np.random.default_rng(0).permutation(np.linspace(0.9, 1.1, 101))
     assert is_precise(mixed, 0.03)
     assert not is_precise(np.sort(mixed), 0.03)
+
+
+def test_overlap_is_measured_in_one_short_block_whatever_precision_is_asked() -> None:
+    asked, _ = directed(Director(Measure(iterations=500, precision=0.001), 1), mode="overlap")
+    assert asked == [-PHASED_WARMUP, OVERLAP_ITERATIONS]
+    asked, _ = directed(Director(Measure(iterations=6), 4), mode="overlap")
+    assert asked == [-4, 8]

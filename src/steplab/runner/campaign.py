@@ -197,7 +197,7 @@ class _Attempt:
             measure=study.measure.model_dump(),
             ranks=ranks,
             threads=self.resolved.threads,
-            versions=self.versions | next((said.get("versions", {}) for said in outcome.results.values()), {}),
+            versions=self.versions | outcome.results.get(0, {}).get("versions", {}),
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
@@ -234,6 +234,7 @@ def _rank(rank: int, hello: Document, said: Document) -> Rank:
         loss=loss,
         modes=modes,
         layers=said["layers"],
+        clock_offset_s=said["clock_offset_s"],
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from steplab.core.trial import Status
+from steplab.runner import clocks
 from steplab.runner.launch import Document, Ended, RankGroup, Said
 from steplab_worker.job import TrialJob
 
@@ -71,8 +72,27 @@ class Conversation:
         except _Failed as failed:
             return failed.failure
 
+    def clock_offsets(self) -> dict[int, float]:
+        """Each rank's clock less that of rank 0, in seconds; hosts are asked, one host has one clock."""
+        hosts = {rank: self.group.hello[rank]["host"] for rank in range(self.group.key.processes)}
+        asked = clocks.representatives(hosts)
+        return clocks.offsets(hosts, {rank: [self._ping(rank) for _ in range(clocks.PINGS)] for rank in asked})
+
+    def _ping(self, rank: int) -> clocks.Ping:
+        asked = time.perf_counter()
+        self.group.send(rank, {"do": "clock"})
+        said = self._next("when asked for its clock")
+        return clocks.Ping(asked, said.document["at"], time.perf_counter())
+
     def trial(self, job: TrialJob, director: Director) -> Outcome:
-        """Run one trial."""
+        """Run one trial; the clocks are compared before it."""
+        try:
+            offsets = self.clock_offsets()
+        except _Failed as failed:
+            return Outcome(failure=failed.failure)
+        return self._trial(job, director, offsets)
+
+    def _trial(self, job: TrialJob, director: Director, offsets: dict[int, float]) -> Outcome:
         ranks = range(self.group.key.processes)
         order = {"do": "trial", "job": job.document()}
         for rank in ranks:
@@ -83,7 +103,7 @@ class Conversation:
             while len(results) < len(ranks):
                 said = self._next("in the trial")
                 if said.document["say"] == "done":
-                    results[said.rank] = said.document
+                    results[said.rank] = said.document | {"clock_offset_s": offsets[said.rank]}
                 else:
                     blocks[said.rank] = said.document
                 if len(blocks) == len(ranks):

@@ -68,8 +68,10 @@ class LayerClock:
         values = {INPUT: x}
         for layer in self.layers:
             inputs = [values[name].detach() for name in layer.inputs]
-            for one in inputs:
-                one.attach_grad()
+            for name, one in zip(layer.inputs, inputs):
+                # The step needs no gradient of the samples; only a layer without weights would be left with none.
+                if name != INPUT or not layer.weights:
+                    one.attach_grad()
             start = _now()
             with mx.autograd.record():
                 output = self.block._children[layer.name](*inputs)

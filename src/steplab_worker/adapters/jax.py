@@ -23,7 +23,9 @@ from jax.sharding import PartitionSpec as Spec
 from steplab_worker import adapter as base
 from steplab_worker.adapters import _channels_last as last_
 from steplab_worker.adapters._jax_layers import Arrays, Network, flat
+from steplab_worker.adapters._jax_pieces import JaxPieces
 from steplab_worker.adapters._meeting import addresses
+from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.weights import Key
@@ -64,6 +66,9 @@ class Session(base.Session):
         self.done = 0
         self.counted: Optional[int] = None
         self.shared = False
+        self.layer_method = "pieces"
+        self.pieces: Any = None
+        self.walk: Optional[LayerWalk] = None
         self.overlap_method = "difference" if mesh is not None and job.kind != "infer" else "none"
 
     def enter(self, mode: str) -> None:
@@ -136,6 +141,21 @@ class Session(base.Session):
         """The optimiser's step."""
         self.trained, self.moments = self.programs.update(self.trained, self.moments, self.local)
         self.local = {}
+
+    def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
+        """Seconds per layer, each compiled alone; None if that takes too long."""
+        self.load(batch)
+        samples, labels = self.batch
+        if self.walk is None:
+            self.pieces = JaxPieces(self.step_of.net, lambda output: self.step_of.loss_of(output, samples, labels))
+            self.walk = LayerWalk(self.graph, self.pieces)
+        pieces = self.pieces
+        pieces.weights, pieces.buffers, pieces.key = self.trained, self.own[0], self.step_of.key(self._number())
+        try:
+            return self.walk.times(samples)
+        except TooLong as reason:
+            self.layer_method = "none: %s" % reason
+            return None
 
     def infer(self) -> None:
         """The forward program of inference."""
@@ -216,12 +236,16 @@ class _Step:
         """The loss, scaled for accumulation, and the new buffers."""
         samples, labels = batch
         output, buffers = self.net(trained, buffers, samples, key, training=True)
+        return self.loss_of(output, samples, labels), buffers
+
+    def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
+        """The loss of an output, scaled for accumulation."""
         if self.graph.loss == "reconstruction":
             value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
         else:
             chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
             value = -jnp.mean(chosen)
-        return value / self.job.accumulate, buffers
+        return value / self.job.accumulate
 
     def moments(self, trained: Arrays) -> Any:
         """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""

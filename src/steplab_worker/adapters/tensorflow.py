@@ -30,8 +30,10 @@ import tf_keras
 from steplab_worker import adapter as base
 from steplab_worker.adapters import _channels_last as last_
 from steplab_worker.adapters._meeting import addresses
+from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.adapters._tensorflow_fit import FitLoop, make_optimizer
 from steplab_worker.adapters._tensorflow_layers import Network, flat, to_last
+from steplab_worker.adapters._tensorflow_pieces import TensorFlowPieces
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.weights import Key
@@ -86,6 +88,9 @@ class Session(base.Session):
             self.sums = [_sum_of(one) for one in self.variables] if job.accumulate > 1 else []
         self.programs = _Programs(self)
         self.splits = place.replicas > 1
+        self.layer_method = "none: several replicas in one process" if self.splits else "pieces"
+        self.pieces: Optional[TensorFlowPieces] = None
+        self.walk: Optional[LayerWalk] = None
         self.overlap_method = "difference" if place.workers > 1 and job.kind != "infer" else "none"
         self.fit: Optional[FitLoop] = None
         self.twin: Optional[Twin] = None
@@ -174,6 +179,22 @@ class Session(base.Session):
         """The optimiser's step."""
         self.programs.update(self.place.gather(self.local))
         self.local = []
+
+    def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
+        """Seconds per layer, each compiled alone; None if that takes too long, or for several replicas."""
+        if self.splits:
+            return None
+        self.load(batch)
+        samples, labels = self.batch
+        if self.walk is None:
+            self.pieces = TensorFlowPieces(self.net, self.strategy)
+            self.walk = LayerWalk(self.graph, self.pieces)
+        self.pieces.loss = lambda output: self.programs.loss_of(output, samples, labels)
+        try:
+            return self.walk.times(samples)
+        except TooLong as reason:
+            self.layer_method = "none: %s" % reason
+            return None
 
     def infer(self) -> None:
         """The compiled forward function of inference."""
@@ -271,7 +292,11 @@ class _Programs:
         self.add = tf.function(lambda one, other: tf.nest.map_structure(tf.add, one, other))
 
     def _loss(self, samples: Any, labels: Any) -> Any:
-        output, graph = self.net.run(samples, True), self.net.graph
+        return self.loss_of(self.net.run(samples, True), samples, labels)
+
+    def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
+        """The mean loss of a batch's output, scaled for accumulation."""
+        graph = self.net.graph
         if graph.loss == "reconstruction":
             each = tf.math.squared_difference(output, flat(samples, graph.input_shape))
         else:

@@ -1,0 +1,119 @@
+"""Does measuring disturb? steplab's native step against a bare loop written by hand in the same framework.
+
+A real rank, started by the laboratory, runs blocks of both in turn (and of phased mode, and of PyTorch's own profiler),
+in an order drawn anew for each round; several fresh processes. Same network, batch, optimiser, threads, files. Each
+ratio is that of two blocks of one round; the interval is a bootstrap over processes and rounds. "noise" compares the
+bare loop with itself. Wanted: native / bare within 1.00 ± 0.03, or within the noise if that is wider.
+
+    python benchmarks/not_disturbing.py [--quick] [--frameworks torch tensorflow] [--networks lenet5 resnet18]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steplab.core import catalogue
+from steplab.runner import datasets, launch
+from steplab.runner.conversation import Conversation, Failure
+from steplab.runner.launch import GroupKey
+from steplab.runner.pool import Pool
+from steplab_worker import data
+from steplab_worker.job import TrialJob
+
+FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer")
+DATASETS = {"lenet5": "mnist", "resnet18": "cifar10"}
+BATCH = {"lenet5": 64, "resnet18": 8}
+ITERATIONS = {"lenet5": 30, "resnet18": 4}
+COLUMNS = (("native / bare", "steplab", "bare"), ("noise", "bare again", "bare"),
+           ("phased / native", "phased", "steplab"), ("profiler / bare", "profiler", "bare"))  # fmt: skip
+DEADLINE_S = 1200.0
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of two ways with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f}-{self.high:.3f})"
+
+
+def ratio(processes: list[list[dict[str, float]]], above: str, below: str) -> Ratio | None:
+    """The median over all rounds; the bootstrap draws processes, then rounds within them."""
+    if above not in processes[0][0]:
+        return None
+    each = [np.array([row[above] / row[below] for row in rows]) for rows in processes]
+    rng = np.random.default_rng(1)
+
+    def drawn() -> float:
+        chosen = rng.integers(len(each), size=len(each))
+        return float(np.median(np.concatenate([rng.choice(each[one], len(each[one])) for one in chosen])))
+
+    low, high = np.quantile([drawn() for _ in range(2000)], [0.025, 0.975])
+    return Ratio(float(np.median(np.concatenate(each))), float(low), float(high))
+
+
+def job(framework: str, network: str, rounds: int, process: int, folder: Path) -> TrialJob:
+    """What the ranks are told."""
+    options = {name: option.default for name, option in catalogue.framework(framework).factors.items()}
+    spec = data.spec(DATASETS[network])
+    config: dict[str, Any] = {"framework": framework, "rounds": rounds, "threads": 1}
+    return TrialJob(
+        trial="bare", replicate=process, kind="step", config=config | {"iterations": ITERATIONS[network]},
+        network=network, network_options={}, input_shape=tuple(spec.shape), classes=spec.classes,
+        dataset=DATASETS[network], data_folder=str(folder), batch_size=BATCH[network], accumulate=1, strategy="sync",
+        optimizer="sgd", learning_rate=0.01, loader_workers=0, prefetch=2, options=options, phases=True,
+        memory_limit_bytes=0, seed=process,
+    )  # fmt: skip
+
+
+def measured(pool: Pool, framework: str, work: TrialJob) -> list[dict[str, float]]:
+    """The rounds of one fresh process."""
+    group = pool.group(GroupKey(framework, "", 1, 1, 1), object(), DEADLINE_S, lambda: None)
+    if isinstance(group, Failure):
+        raise SystemExit(f"{framework}: {group.reason}\n{group.log_tail}")
+    # The proof directs itself; nobody is asked for blocks.
+    outcome = Conversation(group, time.monotonic() + DEADLINE_S, lambda: None).trial(work, None)  # type: ignore[arg-type]
+    if outcome.failure is not None:
+        raise SystemExit(f"{framework}: {outcome.failure.reason}\n{outcome.failure.log_tail}")
+    rows: list[dict[str, float]] = outcome.results[0]["rows"]
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--quick", action="store_true", help="two processes, five rounds")
+    parser.add_argument("--frameworks", nargs="+", default=FRAMEWORKS, choices=FRAMEWORKS)
+    parser.add_argument("--networks", nargs="+", default=list(DATASETS), choices=list(DATASETS))
+    given = parser.parse_args()
+    processes, rounds = (2, 5) if given.quick else (5, 12)
+    launch.WORKER = Path(__file__).with_name("_bare_rank.py")
+    print(f"{processes} processes of {rounds} rounds each; ratios with 95 % intervals")
+    print(f"{'':22}{'bare, ms':>9}" + "".join(f"{name:>22}" for name, *_ in COLUMNS))
+    pool = Pool([])
+    try:
+        for network in given.networks:
+            folder = datasets.provide(DATASETS[network], 2000).folder
+            for framework in given.frameworks:
+                rows = [measured(pool, framework, job(framework, network, rounds, i, folder)) for i in range(processes)]
+                bare = np.median([row["bare"] for one in rows for row in one])
+                cells = [ratio(rows, above, below) for _, above, below in COLUMNS]
+                print(
+                    f"{network + ' ' + framework:22}{1e3 * bare:9.2f}" + "".join(f"{one or '-'!s:>22}" for one in cells)
+                )
+    finally:
+        pool.close()
+
+
+if __name__ == "__main__":
+    main()
