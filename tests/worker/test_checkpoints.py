@@ -38,7 +38,7 @@ def shelf(tmp_path: Path) -> Checkpoints:
 
 
 def files(shelf: Checkpoints) -> list[str]:
-    return sorted(os.listdir(shelf.folder))
+    return sorted(path.name for path in Path(shelf.folder).iterdir())
 
 
 def test_what_was_saved_comes_back(shelf: Checkpoints) -> None:
