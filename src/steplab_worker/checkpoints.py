@@ -134,19 +134,27 @@ class Checkpoints:
 
 
 def _read(path: str, about: Document, like: State) -> Checkpoint:
-    with np.load(path, allow_pickle=False) as file:
-        if any(one.compress_type != zipfile.ZIP_STORED for one in file.zip.infolist()):
+    # Not `numpy.load`, which leaves a damaged file open.
+    with open(path, "rb") as raw, zipfile.ZipFile(raw) as file:
+        if any(one.compress_type != zipfile.ZIP_STORED for one in file.infolist()):
             raise ValueError("it is compressed")  # ours are not, and a small file must not become a huge one
-        said = json.loads(file["about"].tobytes().decode())
+        said = json.loads(_array(file, "about").tobytes().decode())
         if said["job"] != about:
             raise ValueError("it belongs to another job")
         rows = [_row(number, row) for number, row in enumerate(said["epochs"], 1)]
-        times, warmup = file["times"], file["warmup"]
-        state = {name[6:]: file[name] for name in file.files if name.startswith("state/")}
+        times, warmup = _array(file, "times"), _array(file, "warmup")
+        state = {name: _array(file, "state/" + name) for name in like}
+        if len(file.infolist()) != len(like) + 3:
+            raise ValueError("it holds more than the network")
     _expect_times(times, warmup, sum(row["iterations"] for row in rows))
     if {name: (one.shape, one.dtype) for name, one in state.items()} != _shapes(like):
         raise ValueError("its arrays are not those of the network")
     return Checkpoint(rows, int(said["attempt"]), times, warmup, state)
+
+
+def _array(file: zipfile.ZipFile, name: str) -> np.ndarray:
+    with file.open(name + ".npy") as member:
+        return np.lib.format.read_array(member, allow_pickle=False)
 
 
 def _shapes(state: State) -> Dict[str, Tuple[Any, Any]]:

@@ -29,7 +29,7 @@ framework = ["{framework}"]
 workers = [{workers}]
 batch_size = [32]
 optimizer = ["momentum"]
-learning_rate = [0.004]
+learning_rate = [{rate}]
 [design]
 replicates = 1
 [train]
@@ -95,7 +95,7 @@ def test_a_training_killed_in_the_middle_goes_on_as_if_it_had_not_been(
     tmp_path: Path, no_orphans: Callable[..., None], framework: str, workers: int
 ) -> None:
     study = tmp_path / "real.toml"
-    study.write_text(REAL.format(framework=framework, workers=workers))
+    study.write_text(REAL.format(framework=framework, workers=workers, rate=0.006 * workers))
     laboratory = start(study, tmp_path / "killed")
     await_epoch(laboratory, tmp_path / "killed", 2)
     kill(laboratory)

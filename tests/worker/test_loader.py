@@ -109,3 +109,18 @@ def test_closing_ends_the_threads():
     assert threading.active_count() == before
     with pytest.raises(RuntimeError, match="closed"):
         loader.next()
+
+
+@pytest.mark.parametrize("background", [0, 2])
+def test_an_epoch_begun_anywhere_is_the_one_that_reading_on_would_give(background):
+    def augment(samples, rng):
+        return samples + rng.random(samples.shape)
+
+    whole = take(36, seed=5, augment=augment)  # three epochs of twelve batches
+    loader = Loader(Numbers(50), 4, seed=5, augment=augment, background=background)
+    loader.next()
+    for epoch in (2, 0, 1):
+        loader.begin(epoch)
+        again = [loader.next()[0][:, 0] for _ in range(12)]
+        assert np.array_equal(again, whole[12 * epoch : 12 * epoch + 12])
+    loader.close()

@@ -194,7 +194,7 @@ class _Attempt:
             attempts=attempts,
             config=dict(self.trial.config),
             resolved=_plain(self.resolved),
-            measure=study.measure.model_dump(),
+            measure=study.measure.model_dump() | (study.train.model_dump() if self.training else {}),
             ranks=ranks,
             threads=self.resolved.threads,
             versions=self.versions | outcome.results.get(0, {}).get("versions", {}),

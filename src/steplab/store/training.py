@@ -15,6 +15,9 @@ from steplab.core.record import Epoch, Record
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 
+TRIALS = (
+    "epochs", "train_accuracy", "validation_accuracy", "best_validation_accuracy", "time_to_target_s", "train_s",
+)  # fmt: skip
 COLUMNS = (
     ("epoch", pa.int32()),
     ("seconds", pa.float64()),
@@ -28,9 +31,9 @@ COLUMNS = (
 
 
 def training_row(record: Record) -> dict[str, Any]:
-    """The columns of `trials` about training; empty for trials of another kind."""
+    """The columns of `trials` about training; NaN for trials of another kind."""
     if record.kind != "train":
-        return {}
+        return dict.fromkeys(TRIALS, math.nan)
     validated = [one for one in record.epochs if one.validation_accuracy is not None]
     accuracies = [_number(one.validation_accuracy) for one in validated]
     return {

@@ -1,0 +1,148 @@
+"""Checkpoints: what was saved comes back, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steplab_worker.checkpoints import Checkpoint, Checkpoints
+
+STATE = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array(7)}
+ABOUT = {"trial": "0123456789abcdef", "seed": 1}
+
+
+def row(epoch: int, **changed: Any) -> dict[str, Any]:
+    made = {"epoch": epoch, "seconds": 1.5, "validation_s": 0.5, "iterations": 4, "loss": None, "attempt": 0}
+    return made | {"train_accuracy": 0.5, "validation_accuracy": None} | changed
+
+
+def made(epochs: int) -> Checkpoint:
+    rows = [row(epoch) for epoch in range(1, epochs + 1)]
+    return Checkpoint(rows, 0, np.full((2, 4 * epochs), 0.25), np.zeros(4 * epochs, dtype=bool), STATE)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Checkpoints:
+    kept = Checkpoints(str(tmp_path / "trial"), ABOUT)
+    for epoch in (1, 2, 3):
+        kept.save(made(epoch))
+    return kept
+
+
+def files(shelf: Checkpoints) -> list[str]:
+    return sorted(path.name for path in Path(shelf.folder).iterdir())
+
+
+def test_what_was_saved_comes_back(shelf: Checkpoints) -> None:
+    found, notes = shelf.newest(STATE)
+    assert (found.epoch, found.rows, notes) == (3, made(3).rows, [])
+    assert np.array_equal(found.times, made(3).times)
+    assert all(np.array_equal(found.state[name], STATE[name]) for name in STATE)
+
+
+def test_only_the_newest_two_are_kept(shelf: Checkpoints) -> None:
+    (Path(shelf.folder) / "epoch-00009.npz").write_bytes(b"another trial's")
+    (Path(shelf.folder) / "epoch-00004.npz.17.part").write_bytes(b"half")
+    (Path(shelf.folder) / "note.txt").write_text("not ours")
+    shelf.save(made(4))
+    assert files(shelf) == ["epoch-00003.npz", "epoch-00004.npz", "note.txt"]
+
+
+def test_a_truncated_one_is_told_and_the_one_before_it_used(shelf: Checkpoints) -> None:
+    path = Path(shelf.folder) / "epoch-00003.npz"
+    path.write_bytes(path.read_bytes()[:-200])
+    found, notes = shelf.newest(STATE)
+    assert found.epoch == 2
+    assert len(notes) == 1
+    assert "epoch-00003.npz was not used" in notes[0]
+
+
+class Mischief:
+    """Runs code where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.place),)
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+
+def test_a_pickle_in_it_is_not_opened(shelf: Checkpoints, tmp_path: Path) -> None:
+    path = Path(shelf.folder) / "epoch-00003.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name in arrays:
+        evil = arrays | {name: np.array([Mischief(tmp_path / "ran")], dtype=object)}
+        np.savez(path, **evil)
+        assert shelf.newest(STATE)[0].epoch == 2
+    assert not (tmp_path / "ran").exists()
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "another seed": {"job": {**ABOUT, "seed": 2}},
+    "a gap": {"epochs": [row(1), row(3), row(3)]},
+    "an epoch too many": {"epochs": [row(epoch) for epoch in range(1, 5)]},
+    "no time": {"epochs": [row(1), row(2), row(3, seconds=float("nan"))]},
+    "negative time": {"epochs": [row(1), row(2), row(3, validation_s=-1.0)]},
+    "text for a number": {"epochs": [row(1), row(2), row(3, loss="__import__('os')")]},
+    "more fields": {"epochs": [row(1), row(2), row(3, more=1)]},
+    "no list": {"epochs": 3},
+    "no attempt": {"attempt": "x"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_does_not_fit_is_not_used(shelf: Checkpoints, change: str) -> None:
+    path = Path(shelf.folder) / "epoch-00003.npz"
+    with np.load(path) as file:
+        arrays = dict(file)
+    said = json.loads(arrays["about"].tobytes()) | CHANGES[change]
+    np.savez(path, **(arrays | {"about": np.frombuffer(json.dumps(said).encode(), dtype=np.uint8)}))
+    found, notes = shelf.newest(STATE)
+    assert (found.epoch, len(notes)) == (2, 1)
+
+
+def test_another_network_s_arrays_are_not_used(shelf: Checkpoints) -> None:
+    wider = STATE | {"weight": np.zeros((2, 4), dtype=np.float32)}
+    found, notes = shelf.newest(wider)
+    assert (found, len(notes)) == (None, 2)
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_not_used(shelf: Checkpoints) -> None:
+    path = Path(shelf.folder) / "epoch-00003.npz"
+    with np.load(path) as file:
+        np.savez_compressed(path, **dict(file))
+    with zipfile.ZipFile(path) as packed:
+        assert any(one.compress_type for one in packed.infolist())
+    assert shelf.newest(STATE)[0].epoch == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_damage_is_noticed_or_harmless(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    shelf = Checkpoints(str(tmp_path_factory.mktemp("shelf")), ABOUT)
+    shelf.save(made(1))
+    path = Path(shelf.folder) / "epoch-00001.npz"
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    found, notes = shelf.newest(STATE)
+    assert (found is None) == bool(notes)
+    if found is not None:
+        assert found.rows == made(1).rows
+        assert all(np.array_equal(found.state[name], STATE[name]) for name in STATE)
+
+
+def test_a_state_that_is_no_numbers_is_not_saved(shelf: Checkpoints) -> None:
+    odd = Checkpoint([row(1)], 0, np.zeros((1, 4)), np.zeros(4, dtype=bool), {"x": np.array([None])})
+    with pytest.raises(TypeError, match="plain numbers"):
+        shelf.save(odd)
