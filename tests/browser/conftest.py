@@ -77,7 +77,9 @@ def run_study(place: Path, description: str = "", design: str = "replicates = 2"
     lines += [f"[design]\n{design}\n[measure]\niterations = 8\nwarmup = 2\nretries = 0\n"]
     (place / "looked-at.toml").write_text("\n".join(lines))
     command = [STEPLAB, "run", "looked-at.toml", "--out", "study", "--json"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        command, cwd=place, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     assert done.returncode in (0, 3), done.stderr
     return place / "study"
 

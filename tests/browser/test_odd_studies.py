@@ -11,7 +11,9 @@ from steplab.cli._report import report_data
 from steplab.report.html import content, render
 
 Watch = Callable[..., Any]
-EVIL = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'\n\u202eעברית مرحبا 🚀 ${hacked=1}"
+EVIL = (
+    "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'\n\u202eעברית مرحبا 🚀 ${hacked=1}"
+)
 FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer", "velox")
 
 
@@ -74,7 +76,7 @@ def test_six_frameworks(watch: Watch, rich: Path, copy_of: Callable[[Path], Path
 
 def test_hostile_names_are_shown_and_nothing_runs(watch: Watch, rich: Path, copy_of: Callable[[Path], Path]) -> None:
     folder = copy_of(rich)
-    text = (folder / "study.toml").read_text().replace('"Everything at once"', json.dumps(EVIL))
+    text = (folder / "study.toml").read_text().replace('"Everything at once"', json.dumps(EVIL, ensure_ascii=False))
     (folder / "study.toml").write_text(text)
 
     def hostile(old: dict[str, Any]) -> list[dict[str, Any]]:
