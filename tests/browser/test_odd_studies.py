@@ -76,7 +76,7 @@ def test_six_frameworks(watch: Watch, rich: Path, copy_of: Callable[[Path], Path
 
 def test_hostile_names_are_shown_and_nothing_runs(watch: Watch, rich: Path, copy_of: Callable[[Path], Path]) -> None:
     folder = copy_of(rich)
-    text = (folder / "study.toml").read_text().replace('"Everything at once"', json.dumps(EVIL))
+    text = (folder / "study.toml").read_text().replace('"Everything at once"', json.dumps(EVIL, ensure_ascii=False))
     (folder / "study.toml").write_text(text)
 
     def hostile(old: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,8 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from playwright.sync_api import Page
+
+from steplab.cli._report import report_data
+from steplab.planning.predict import predict_table
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 Watch = Callable[..., Any]
@@ -49,12 +53,9 @@ def test_each_answer_links_to_its_evidence(watch: Watch, rich_page: str) -> None
     assert all(page.locator(f"[id='{name}']").count() == 1 for name in links)
 
 
-@pytest.mark.parametrize("model", ["hybrid", "generic", "pmnf", "quadratic", "linear"])
-def test_a_moved_slider_gives_the_numbers_of_predict(
-    watch: Watch, rich: Path, rich_page: str, model: str, tmp_path: Path
-) -> None:
+def test_a_moved_slider_gives_the_numbers_of_predict(watch: Watch, rich: Path, rich_page: str, tmp_path: Path) -> None:
     page = watch(rich_page).page
-    page.select_option("#model", model)
+    page.select_option("#model", "hybrid")
     page.select_option("select[data-factor=strategy]", "accumulate:2")
     page.fill("input[data-factor=batch_size]", "24")
     page.locator("input[data-slider=workers]").focus()
@@ -64,7 +65,7 @@ def test_a_moved_slider_gives_the_numbers_of_predict(
     workers = page.input_value("input[data-factor=workers]")
     assert number(page, "result-time") != before
     saved = tmp_path / "model.json"
-    _steplab("fit", rich, "--model", model, "--out", saved)
+    _steplab("fit", rich, "--model", "hybrid", "--out", saved)
     at = f"strategy=accumulate:2,batch_size=24,workers={workers}"
     told = json.loads(_steplab("predict", saved, "--at", at, "--json"))["predictions"][0]
     for end in ("value", "low", "high"):
@@ -73,18 +74,36 @@ def test_a_moved_slider_gives_the_numbers_of_predict(
     assert told["outside"] == (["workers"] if "Outside the measured range: workers" in words else [])
 
 
-def test_another_interval_is_that_of_predict_too(watch: Watch, rich: Path, rich_page: str, tmp_path: Path) -> None:
+def test_every_offered_model_predicts_as_in_python(watch: Watch, rich: Path, rich_page: str) -> None:
+    page = watch(rich_page).page
+    names = page.eval_on_selector_all("#model option", "all => all.map(one => one.value)")
+    assert {"hybrid", "generic", "pmnf", "quadratic", "linear"} <= set(names)
+    judged = {one.name: one.model for one in report_data(rich).models.judged}
+    for name in names:
+        page.select_option("#model", name)
+        for strategy, batch_size, workers in (("sync", 16, 1), ("accumulate:2", 40, 2), ("sync", 1000, 17)):
+            page.select_option("select[data-factor=strategy]", strategy)
+            page.fill("input[data-factor=batch_size]", str(batch_size))
+            page.fill("input[data-factor=workers]", str(workers))
+            row = pd.DataFrame([{"strategy": strategy, "batch_size": batch_size, "workers": workers}])
+            (told,) = predict_table(judged[name], row)
+            for end in ("value", "low", "high"):
+                assert number(page, "result-time", end) == pytest.approx(getattr(told, end), rel=1e-12)
+            assert page.locator("#result-range").inner_text().startswith("Inside" if told.inside else "Outside")
+
+
+def test_another_interval_is_that_of_predict_too(watch: Watch, rich: Path, rich_page: str) -> None:
     page = watch(rich_page).page
     page.select_option("#model", "generic")
     page.select_option("#level", "0.8")
+    page.select_option("select[data-factor=strategy]", "sync")
     page.fill("input[data-factor=workers]", "40")
     page.fill("input[data-factor=batch_size]", "500")
-    _steplab("fit", rich, "--out", tmp_path / "m.json")
-    strategy = page.input_value("select[data-factor=strategy]")
-    at = f"strategy={strategy},batch_size=500,workers=40"
-    told = json.loads(_steplab("predict", tmp_path / "m.json", "--at", at, "--level", "0.8", "--json"))
-    assert number(page, "result-time", "low") == pytest.approx(told["predictions"][0]["low"], rel=1e-12)
-    assert number(page, "result-time", "high") == pytest.approx(told["predictions"][0]["high"], rel=1e-12)
+    model = next(one.model for one in report_data(rich, "generic").models.judged)
+    row = pd.DataFrame([{"strategy": "sync", "batch_size": 500, "workers": 40}])
+    (told,) = predict_table(model, row, 0.8)
+    assert number(page, "result-time", "low") == pytest.approx(told.low, rel=1e-12)
+    assert number(page, "result-time", "high") == pytest.approx(told.high, rel=1e-12)
     assert "batch_size (measured 16 to 64)" in page.locator("#result-range").inner_text()
 
 
@@ -114,9 +133,11 @@ def test_tables_sort_and_filter(watch: Watch, rich_page: str) -> None:
     box.locator("th button", has_text="t_iter [ms]").press("Enter")
     assert [float(text) for text in column(page, "configurations", 5)] == sorted(times, reverse=True)
     assert box.locator("th[aria-sort=descending]").count() == 1
-    box.locator("input[type=search]").fill("sync 64")
+    box.locator("input[type=search]").fill("strategy=sync batch_size=64")
     assert set(column(page, "configurations", 3)) == {"sync"}
     assert set(column(page, "configurations", 1)) == {"64"}
+    box.locator("input[type=search]").fill("accumulate")
+    assert set(column(page, "configurations", 3)) == {"accumulate:2"}
 
 
 def test_a_table_is_saved_as_csv(watch: Watch, rich_page: str, tmp_path: Path) -> None:
@@ -124,7 +145,7 @@ def test_a_table_is_saved_as_csv(watch: Watch, rich_page: str, tmp_path: Path) -
     with page.expect_download() as waiting:
         page.locator("[data-table=trials] button", has_text="CSV").click()
     waiting.value.save_as(tmp_path / "trials.csv")
-    rows = list(csv.DictReader((tmp_path / "trials.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((tmp_path / "trials.csv").read_text(encoding="utf-8").splitlines()))
     assert len(rows) == 36
     assert all(0 < float(row["t_iter"]) < 1 for row in rows)
 

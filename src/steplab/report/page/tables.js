@@ -22,11 +22,18 @@ function compare(a, b) {
   return String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
+// A word must stand somewhere in the row; name=value must be what that column shows.
+function matcher(table, word) {
+  const [name, value] = [word.slice(0, word.indexOf("=")), word.slice(word.indexOf("=") + 1)];
+  const at = word.includes("=") ? table.columns.findIndex((column) => column.key.toLowerCase() === name) : -1;
+  return at >= 0 ? (cells) => cells[at] === value : (cells) => cells.some((cell) => cell.includes(word));
+}
+
 function chosenRows(table, state) {
-  const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = state.filter.toLowerCase().split(/\s+/).filter(Boolean).map((word) => matcher(table, word));
   const rows = table.rows.filter((row) => {
-    const text = row.map((value, at) => shown(value, table.columns[at])).join("\u0000").toLowerCase();
-    return words.every((word) => text.includes(word));
+    const cells = row.map((value, at) => shown(value, table.columns[at]).toLowerCase());
+    return wanted.every((fits) => fits(cells));
   });
   if (state.by !== null) {
     // Missing values stay last, whichever way it is sorted.
@@ -77,7 +84,7 @@ function save(name, text) {
 
 function drawTable(box, table) {
   const state = (kept[table.id] ??= { by: null, way: 1, filter: "", all: false });
-  const filter = element("input", { type: "search", placeholder: "filter rows", "aria-label": `Filter: ${table.title}` });
+  const filter = element("input", { type: "search", placeholder: "filter: words, or column=value", "aria-label": `Filter: ${table.title}` });
   const count = element("span", { class: "soft", role: "status" });
   const more = element("button", { type: "button" });
   const csv = element("button", { type: "button" }, "CSV");
