@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steplab.cli._import_ncu import register as register_ncu
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 app = command_app("Make a study's folder from times that other programs measured.")
 OutOption = Annotated[Path | None, typer.Option(metavar="DIR", help="The new folder; by default runs/<name>.")]
 SetOption = Annotated[str, typer.Option("--set", help="What the source does not say: batch_size=64,network=resnet50.")]
+register_ncu(app)
 
 
 @app.command()
