@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steplab.analysis.apart import surely_slower
 from steplab.analysis.effects import Effect, main_effects
 from steplab.analysis.noise import Noise, judge
 from steplab.analysis.summary import Group, summarise
@@ -29,6 +28,8 @@ class Analysis:
         """The configuration with the highest throughput, then those that cannot be told from it."""
         if not self.groups:
             return []
+        from steplab.analysis.apart import surely_slower
+
         slower = surely_slower([group.throughput for group in self.groups], [group.t_iter for group in self.groups])
         return [group for at, (group, sure) in enumerate(zip(self.groups, slower, strict=True)) if not at or not sure]
 
