@@ -1,6 +1,6 @@
 """Who waits for whom in 100,000 trials: seconds for ten million iteration rows, on one thread.
 
-    .venv/bin/python benchmarks/imbalance.py [TRIALS]
+.venv/bin/python benchmarks/imbalance.py [TRIALS]
 """
 
 from __future__ import annotations
