@@ -1,7 +1,8 @@
-"""How far a study's numbers can be trusted, in words."""
+"""How far a study's numbers can be trusted, in words: its replicates, the verdicts on its trials, what to do next."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,9 +10,31 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-DRIFTING = 0.10
+from steplab.store.doubt import OTHERS, kind_of
+
+DRIFTING = 0.10  # for tables without verdicts
 QUIET, USABLE = 0.03, 0.10
-DISTURBED = 0.15  # share of the machine that other programs may take before it is said
+MANY = 0.20  # share of doubtful trials from which something is said
+MOST = 0.5  # share from which the study as a whole is judged by them
+
+# What is usually wrong, and what to do about it, by the kind of a trial's doubt.
+REMEDIES = {
+    "spread": ("their iterations differ widely", "quieten the machine or raise iterations"),
+    "drift": ("they drift", "raise warmup or iterations"),
+    "outliers": ("they have many outliers", "look for periodic work (checkpoints, garbage collection, other programs)"),
+    "precision": ("their median is not known well enough", "raise iterations, or max_iterations with precision"),
+    "warm-up": ("they were not warm at the cap", "set warmup to a larger number"),
+    "others": ("other programs took part of the machine", "stop them and run again"),
+    "throttling": ("the machine was throttled", "cool it, or lift the container's CPU quota"),
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A kind of doubt and how many trials have it."""
+
+    kind: str
+    trials: int
 
 
 @dataclass(frozen=True)
@@ -21,10 +44,13 @@ class Noise:
     verdict: Literal["quiet", "usable", "noisy", "unknown"]
     between: float | None  # spread of replicates' medians around their configuration's
     within: float | None  # median spread of iterations inside a trial
-    drifting: float  # share of trials whose second half differs from the first
+    drifting: float  # share of trials whose times drift
     others: float | None  # share of the machine's CPU time that other programs took
     detectable: float | None  # the smallest difference of two configurations that this study can show
     advice: str
+    doubtful: int = 0  # trials with a doubt
+    bad: int = 0  # of these, trials that should not be used
+    reasons: tuple[Reason, ...] = ()  # the commonest first
 
 
 def judge(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Noise:
@@ -32,43 +58,107 @@ def judge(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Noise:
     ok = trials[trials["status"] == "ok"] if len(trials) else trials
     if not len(ok):
         return Noise("unknown", None, None, 0.0, None, None, "No trial has been measured.")
-    between, replicates = _between(ok, [name for name in factors if name in ok])
-    within = float(ok["spread"].median())
-    drifting = float((ok["drift"].abs() > DRIFTING).mean())
-    busy = ok["seconds"].sum() * cpus
-    others = float(ok["other_cpu_s"].sum() / busy) if busy and ok["other_cpu_s"].notna().any() else None
-    detectable = float(np.expm1(1.96 * np.sqrt(2 / replicates) * between)) if between is not None else None
-    return Noise(_verdict(between), between, within, drifting, others, detectable, _advice(between, drifting, others))
+    between, replicates, groups = _between(ok, [name for name in factors if name in ok])
+    verdicts = ok["verdict"] if "verdict" in ok else pd.Series("clean", index=ok.index)
+    doubtful, bad = int(verdicts.isin(["doubtful", "bad"]).sum()), int((verdicts == "bad").sum())
+    reasons = _reasons(ok)
+    others = _others(ok, cpus)
+    return Noise(
+        verdict=_verdict(between, doubtful / len(ok), bad / len(ok)),
+        between=between,
+        within=float(ok["spread"].median()),
+        drifting=_drifting(ok, reasons),
+        others=others,
+        detectable=_detectable(between, replicates, groups, len(ok) - groups),
+        advice=_advice(between, others, doubtful, bad, reasons, len(ok)),
+        doubtful=doubtful,
+        bad=bad,
+        reasons=reasons,
+    )
 
 
-def _between(ok: pd.DataFrame, keys: list[str]) -> tuple[float | None, float]:
-    """Pooled standard deviation of log medians over replicates, and how many there are."""
+def _between(ok: pd.DataFrame, keys: list[str]) -> tuple[float | None, float, int]:
+    """Pooled standard deviation of log medians over replicates, how many there are, and of how many configurations."""
     logs = np.log(ok["t_iter"])
     grouped = logs.groupby([ok[name] for name in keys], dropna=False) if keys else logs.groupby(np.zeros(len(ok)))
     sizes = grouped.transform("size")
     several = sizes > 1
     if not several.any():
-        return None, 1.0
+        return None, 1.0, grouped.ngroups
     residuals = (logs - grouped.transform("mean"))[several]
     freedom = int(several.sum() - grouped.ngroups + (grouped.size() == 1).sum())
-    return float(np.sqrt((residuals**2).sum() / max(freedom, 1))), float(grouped.size().median())
+    spread = float(np.sqrt((residuals**2).sum() / max(freedom, 1)))
+    return spread, float(grouped.size().median()), grouped.ngroups
 
 
-def _verdict(between: float | None) -> Literal["quiet", "usable", "noisy", "unknown"]:
+def _detectable(between: float | None, replicates: float, groups: int, freedom: int) -> float | None:
+    """The difference at which two of all configurations are told apart, by the rule of `analysis.apart`."""
+    if between is None:
+        return None
+    from scipy.stats import t
+
+    pairs = max(groups * (groups - 1) / 2, 1.0)
+    critical = float(t.ppf((1.0 + 0.95 ** (1.0 / pairs)) / 2, max(freedom, 1)))
+    # The median of normal values spreads up to sqrt(pi/2) times as far as their mean.
+    error = between * np.sqrt((np.pi / 2 if replicates > 2 else 1.0) / replicates)
+    return float(np.expm1(critical * np.sqrt(2.0) * error))
+
+
+def _others(ok: pd.DataFrame, cpus: int) -> float | None:
+    """Share of the machine that others took over all trials; each trial knows how many CPUs its machine had."""
+    if not ok["other_cpu_s"].notna().any():
+        return None
+    share = (
+        pd.to_numeric(ok["other_cpu_share"]) if "other_cpu_share" in ok else ok["other_cpu_s"] / ok["seconds"] / cpus
+    )
+    known = share.notna() & (ok["seconds"] > 0)
+    return float(np.average(share[known], weights=ok.loc[known, "seconds"])) if known.any() else None
+
+
+def _reasons(ok: pd.DataFrame) -> tuple[Reason, ...]:
+    """How many trials have each kind of doubt."""
+    if "doubts" not in ok:
+        return ()
+    said = ok["doubts"].fillna("")
+    kinds = Counter(kind_of(doubt) for text in said[said != ""] for doubt in text.split("; "))
+    return tuple(Reason(kind, count) for kind, count in kinds.most_common())
+
+
+def _drifting(ok: pd.DataFrame, reasons: Sequence[Reason]) -> float:
+    if "doubts" not in ok:
+        return float((ok["drift"].abs() > DRIFTING).mean())
+    return sum(reason.trials for reason in reasons if reason.kind == "drift") / len(ok)
+
+
+def _verdict(between: float | None, doubtful: float, bad: float) -> Literal["quiet", "usable", "noisy", "unknown"]:
+    """By the replicates; a study whose trials are mostly doubtful is not quiet, one with mostly bad ones is noisy."""
     if between is None:
         return "unknown"
-    return "quiet" if between <= QUIET else "usable" if between <= USABLE else "noisy"
+    if between > USABLE or bad > MOST:
+        return "noisy"
+    return "quiet" if between <= QUIET and doubtful <= MOST else "usable"
 
 
-def _advice(between: float | None, drifting: float, others: float | None) -> str:
+def _advice(
+    between: float | None, others: float | None, doubtful: int, bad: int, reasons: Sequence[Reason], trials: int
+) -> str:
     """What to do next, one sentence for each thing that is wrong."""
     said = []
     if between is None:
         said.append("One replicate says nothing about noise: set replicates to 3 or more.")
     elif between > USABLE:
         said.append(f"Replicates differ by {between:.0%}: add replicates, or quieten the machine.")
-    if others is not None and others > DISTURBED:
+    if doubtful > MANY * trials and reasons:
+        said.append(_doubted(doubtful, bad, reasons, trials))
+    if others is not None and others > OTHERS and "others" not in [reason.kind for reason in reasons[:1]]:
         said.append(f"Other programs took {others:.0%} of the machine: stop them and run again.")
-    if drifting > 0.2:
-        said.append(f"{drifting:.0%} of the trials drift: raise warmup or iterations.")
     return " ".join(said) or "Nothing needs to be done."
+
+
+def _doubted(doubtful: int, bad: int, reasons: Sequence[Reason], trials: int) -> str:
+    """How many trials are doubtful, mainly why, and what helps."""
+    main = reasons[0]
+    why, remedy = REMEDIES[main.kind]
+    worst = f", {bad} of them bad" if bad else ""
+    verb = "is" if doubtful == 1 else "are"
+    return f"{doubtful} of {trials} trials {verb} doubtful{worst}, mainly because {why} ({main.trials}): {remedy}."

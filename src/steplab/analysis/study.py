@@ -37,15 +37,10 @@ class Analysis:
         """The configuration with the highest throughput, then those that cannot be told from it."""
         if not self.groups:
             return []
-        best = self.groups[0]
-        return [group for group in self.groups if group is best or not _slower(group, best)]
+        from steplab.analysis.apart import surely_slower
 
-
-def _slower(group: Group, best: Group) -> bool:
-    """Whether the throughput is surely lower than the best one's."""
-    scale = group.throughput * group.t_iter.median
-    best_scale = best.throughput * best.t_iter.median
-    return scale / group.t_iter.low < best_scale / best.t_iter.high
+        slower = surely_slower([group.throughput for group in self.groups], [group.t_iter for group in self.groups])
+        return [group for at, (group, sure) in enumerate(zip(self.groups, slower, strict=True)) if not at or not sure]
 
 
 def analyse(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Analysis:

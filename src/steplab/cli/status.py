@@ -1,15 +1,22 @@
-"""What of a study is done, failed and left, with the reasons."""
+"""What of a study is done, failed, doubtful and left, with the reasons."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
+if TYPE_CHECKING:
+    from steplab.core.record import Record
+
+    Said = tuple[Record, str, str]  # a record, one word on it, and why
+
 app = command_app()
+SHOWN = 20
 
 
 @app.command()
@@ -23,10 +30,10 @@ def status(
     """
     from steplab.cli._plan import summary
     from steplab.core.study_file import read_study
-    from steplab.core.trial import Trial, describe
-    from steplab.core.units import seconds as shown
+    from steplab.core.trial import Trial
     from steplab.design.plan import plan
     from steplab.store import records
+    from steplab.store.columns import trial_row
     from steplab.store.paths import StudyFolder
 
     place = StudyFolder(folder)
@@ -36,19 +43,31 @@ def status(
     trials = [Trial(record.config, record.replicate) for record in done] if study.imported else plan(study)
     document = summary(place, trials) | {"seconds": round(sum(record.seconds for record in done), 3)}
     failed = [record for record in done if record.status != "ok"]
+    rows = [(record, trial_row(record)) for record in done if record.status == "ok"]
+    doubted = [(record, row["verdict"], row["doubts"]) for record, row in rows if row["doubts"]]
+    document |= {"doubtful": len(doubted), "bad": sum(verdict == "bad" for _, verdict, _ in doubted)}
     if as_json:
         reasons = [{"trial": r.trial, "status": r.status, "reason": r.reason, "config": r.config} for r in failed]
-        print_json(document | {"failures": reasons})
+        doubts = [{"trial": r.trial, "verdict": word, "doubts": text, "config": r.config} for r, word, text in doubted]
+        print_json(document | {"failures": reasons, "doubts": doubts})
         return
+    _show(document, [(r, r.status, r.reason) for r in failed], doubted)
+    next_step(f"steplab run {place.study} --out {folder}" if document["left"] else f"steplab analyze {folder}")
+
+
+def _show(document: dict[str, Any], failed: Sequence[Said], doubted: Sequence[Said]) -> None:
+    """Counts first, then what went wrong and what is doubtful."""
+    from steplab.core.trial import describe
+    from steplab.core.units import seconds as shown
+
     show = console()
     show.print(
         f"{document['ok']} ok, {document['failed']} failed, {document['left']} left of {document['trials']} trials; "
         f"{shown(document['seconds'])} of measuring"
     )
-    if failed:
-        rows = [[r.status, r.reason, describe(r.config)] for r in failed[:20]]
-        show.print(table(["status", "reason", "configuration"], rows, left=3))
-    if document["left"]:
-        next_step(f"steplab run {place.study} --out {folder}")
-    else:
-        next_step(f"steplab analyze {folder}")
+    if doubted:
+        show.print(f"{document['doubtful']} of the measured trials are doubtful, {document['bad']} of these bad")
+    for names, said in ((("status", "reason"), failed), (("verdict", "doubts"), doubted)):
+        if said:
+            rows = [[word, text, describe(record.config)] for record, word, text in said[:SHOWN]]
+            show.print(table([*names, "configuration"], rows, left=3))

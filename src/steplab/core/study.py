@@ -77,6 +77,7 @@ class Measure(_Section):
     retries: Annotated[int, Field(ge=0, le=100)] = 1
     isolation: Literal["warm", "process"] = "warm"
     memory_limit_mb: Annotated[int, Field(ge=1)] | None = None
+    watts_per_cpu: Annotated[int | float, Field(gt=0, le=1e4)] | None = None
 
 
 class Train(_Section):

@@ -14,14 +14,15 @@ from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, 
 from steplab.core.study import Study
 from steplab.core.study_file import parse_study
 from steplab.core.trial import Level, Trial
-from steplab.runner import datasets
+from steplab.runner import datasets, surroundings
 from steplab.runner.conversation import Conversation, Failure, Outcome
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
 from steplab.runner.launch import Document, RankGroup
-from steplab.runner.machine import busy_cpu_s, machine
+from steplab.runner.machine import machine
 from steplab.runner.pool import Pool
 from steplab.runner.steady import Director
+from steplab.runner.surroundings import Seen
 from steplab.runner.training import TrainingDirector
 from steplab.store import records, training
 from steplab.store.claims import Claims
@@ -131,6 +132,7 @@ class Campaign:
         conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
         job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
         outcome = conversation.trial(job, attempt.training or Director(measure, attempt.resolved.accumulate))
+        attempt.parted()
         if outcome.failure is not None:
             self._pool.discard(key)
         else:
@@ -146,7 +148,7 @@ class _Attempt:
         self.campaign, self.trial = campaign, trial
         self.resolved = resolve(trial.config)
         self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
-        self.busy = busy_cpu_s()
+        self.seen = surroundings.NOTHING
         self.versions: dict[str, str] = {}
         self.environment: EnvironmentInfo | None = None
         self.hello: dict[int, Document] = {}
@@ -168,7 +170,12 @@ class _Attempt:
         made = group.environment
         self.environment = EnvironmentInfo(name=made.name, python=str(made.python), lock=list(made.lock))
         self.versions, self.hello = group.versions, group.hello
-        self.busy, self.started = busy_cpu_s(), time.monotonic()
+        self.started = time.monotonic()
+        self._watch = surroundings.watch(group) if self.source else None
+
+    def parted(self) -> None:
+        """Note what happened around the trial."""
+        self.seen = self._watch.end() if self._watch else surroundings.NOTHING
 
     def outcome(self) -> Outcome:
         """Run it, unless the framework cannot."""
@@ -181,8 +188,8 @@ class _Attempt:
     def record(self, outcome: Outcome, attempts: list[Attempt], seconds: float) -> Record:
         """The record of this, the last, attempt."""
         study, failure = self.campaign.study, outcome.failure
-        ranks = [_rank(rank, self.hello[rank], said) for rank, said in sorted(outcome.results.items())]
-        own_cpu_s = sum(rank.cpu_s for rank in ranks)
+        seen = self.seen
+        ranks = [_rank(rank, self.hello[rank], said, seen) for rank, said in sorted(outcome.results.items())]
         return Record(
             study=study.about.name,
             trial=self.trial.id,
@@ -201,10 +208,11 @@ class _Attempt:
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
-            # On a virtual clock nothing that other programs do matters.
-            other_cpu_s=max(0.0, busy_cpu_s() - self.busy - own_cpu_s) if ranks and self.source else None,
             epochs=self.training.epochs if self.training else [],
             target_accuracy=study.train.target_accuracy,
+            energy=seen.energy(sum(rank.cpu_s for rank in ranks), study.measure.watts_per_cpu if ranks else None),
+            other_cpu_s=seen.other_cpu_s if ranks else None,
+            throttled=seen.throttled,
             started=self.began.isoformat(timespec="milliseconds"),
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial),
@@ -222,7 +230,7 @@ def _plain(resolved: Resolved) -> dict[str, Level | dict[str, Level]]:
     return asdict(resolved)
 
 
-def _rank(rank: int, hello: Document, said: Document) -> Rank:
+def _rank(rank: int, hello: Document, said: Document, seen: Seen) -> Rank:
     modes = {name: Mode(**mode) for name, mode in said["modes"].items()}
     loss = said["loss"] if said["loss"] == said["loss"] else None
     return Rank(
@@ -235,6 +243,7 @@ def _rank(rank: int, hello: Document, said: Document) -> Rank:
         modes=modes,
         layers=said["layers"],
         clock_offset_s=said["clock_offset_s"],
+        gpu=seen.gpus.get(rank),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 
 from steplab.core.trial import Level
+from steplab.runner.energy import rapl_zones
 
 
 @cache
@@ -67,5 +68,4 @@ def busy_cpu_s() -> float:
 
 def energy_sources() -> list[str]:
     """What could measure energy here: `rapl`, `nvml`."""
-    rapl = any(os.access(path, os.R_OK) for path in Path("/sys/class/powercap").glob("intel-rapl:*/energy_uj"))
-    return ["rapl"] * rapl + ["nvml"] * bool(gpu_names())
+    return ["rapl"] * bool(rapl_zones()) + ["nvml"] * bool(gpu_names())

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
-from steplab.core.steadiness import drift, median_error, robust_sigma
+from steplab.core.steadiness import drift, median_error, middle, robust_sigma
 from steplab.core.trial import accumulation
 from steplab.core.warm_up import CAP, is_steady
 
@@ -95,7 +95,7 @@ def outlier_share(times: Array) -> float:
     """
     logs = np.log(np.maximum(times, np.finfo(float).tiny))
     reach = max(OUTLIER_SIGMAS * robust_sigma(logs), TIMER_SHARE)
-    return float(np.mean(np.abs(logs - np.median(logs)) > reach))
+    return float(np.mean(np.abs(logs - middle(logs)) > reach))
 
 
 def other_cpu_share(record: Record) -> float | None:
@@ -107,8 +107,8 @@ def other_cpu_share(record: Record) -> float | None:
 
 
 def _spread(native: Array) -> Doubt | None:
-    middle = float(np.median(native))
-    spread = robust_sigma(native) / middle if middle else 0.0
+    typical = middle(native)
+    spread = robust_sigma(native) / typical if typical else 0.0
     if spread <= SPREAD:
         return None
     return Doubt("spread", f"its iterations differ by {spread:.0%}", spread > SPREAD_BAD)

@@ -1,0 +1,27 @@
+"""`steplab status`: counts, failures and doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def test_doubtful_trials_are_counted_and_explained(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    assert steplab("run", study_file(noise=[0.0, 0.8]), "--out", "out").code == 0
+    said = steplab("status", "out", "--json").json
+    assert (said["ok"], said["failed"], said["left"]) == (4, 0, 0)
+    assert said["doubtful"] == 2
+    assert {one["config"]["noise"] for one in said["doubts"]} == {0.8}
+    assert all(one["verdict"] in ("doubtful", "bad") and "%" in one["doubts"] for one in said["doubts"])
+    text = steplab("status", "out").out
+    assert "2 of the measured trials are doubtful" in text
+    assert "verdict" in text
+
+
+def test_a_calm_study_has_no_doubts(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
+    assert steplab("run", study_file(), "--out", "out").code == 0
+    assert steplab("status", "out", "--json").json["doubts"] == []
+    assert "doubtful" not in steplab("status", "out").out
