@@ -177,7 +177,7 @@ def test_the_tutorial_word_by_word_in_an_empty_folder(tmp_path: Path) -> None:
     assert "12 trials: 4 configurations, 3 replicates" in said["steplab run workers.toml --dry-run"]
     assert "24 ok, 0 failed" in typed("steplab status runs/workers", tmp_path)
     assert "highest throughput" in said["steplab analyze runs/workers"]
-    assert "outside" in said['steplab predict model.json --at "batch_size=256,workers=2,strategy=sync"']
+    assert "OUTSIDE" in said['steplab predict model.json --at "batch_size=256,workers=2,strategy=sync"']
     assert (tmp_path / "report.html").stat().st_size > 100_000
 
 
