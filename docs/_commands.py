@@ -1,8 +1,8 @@
 """The site's own code: a page per command, true because it is made from the command itself.
 
-A page is the hand-written `docs/commands/NAME.md` (purpose, example), if there is one, followed by usage, arguments and
-options as the command line declares them. A command that is one new file gets its page with no further work, and so does
-a new page or decision record that `mkdocs.yml` does not name.
+A page is the hand-written `docs/commands/NAME.md` (purpose, example), if there is one, followed by usage, arguments
+and options as the command line declares them. A command that is one new file gets its page with no further work; so
+does a new page or decision that `mkdocs.yml` does not name.
 """
 
 from __future__ import annotations
@@ -84,23 +84,19 @@ def _parts(command: Any, path: str) -> Iterator[str]:
     for name, one in (subcommands or {"": command}).items():
         if name:
             yield f"### {path} {name}"
-        yield _prose(one)
-        yield from _tables(one, f"{path} {name}".strip())
+        yield from _explained(one, f"{path} {name}".strip())
 
 
-def _prose(command: Any) -> str:
-    """The help text, its example set as code."""
-    text = inspect.cleandoc(command.help or "")
-    before, _, example = text.partition("Example: ")
-    shown = f"{before.strip()}\n\n```\n{example.strip()}\n```" if example else text
-    return shown.replace("\b", "")
-
-
-def _tables(command: Any, path: str) -> Iterator[str]:
+def _explained(command: Any, path: str) -> Iterator[str]:
+    """Usage, the help text with its example, then arguments and options."""
     context = command.context_class(command, info_name=path)
     yield f"```\n{path} {' '.join(command.collect_usage_pieces(context))}\n```"
+    text, _, example = inspect.cleandoc(command.help or "").replace("\b", "").partition("Example: ")
+    yield text.strip()
+    if example:
+        yield f"Example:\n\n```\n{example.strip()}\n```"
     records = [one.get_help_record(context) for one in command.get_params(context)]
-    rows = [f"| `{name}` | {_cell(text)} |" for name, text in filter(None, records)]
+    rows = [f"| `{name}` | {_cell(help_text)} |" for name, help_text in filter(None, records)]
     yield "\n".join(["| argument or option | meaning |", "|---|---|", *rows])
 
 
