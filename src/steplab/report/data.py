@@ -14,7 +14,7 @@ from steplab.analysis.roofline import Roofline
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.analysis.words import sentences
-from steplab.core.trial import Level
+from steplab.core.trial import Level, plain_level
 from steplab.report.modelling import Modelled
 from steplab.report.ranks import RankTimes, rank_times
 from steplab.report.words import Said, said
@@ -112,9 +112,13 @@ def gather(
 def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dict[str, tuple[str, ...]]:
     """What the analysis says about what a chart shows, the gravest first."""
     uneven = imbalance(tables.trials, tables.iterations, tables.raw_layers, MOST_NOTES)
+    rows = tables.trials.set_index("trial") if uneven else tables.trials
+    named = {
+        one.trial: ", ".join(f"{n}={plain_level(rows.at[one.trial, n])}" for n in analysis.varied) for one in uneven
+    }
     return {
         "speed-up": tuple(one.answer for one in analysis.why[:MOST_NOTES]),
-        "imbalance": tuple(one.sentence for one in uneven),
+        "imbalance": tuple(f"{named.get(one.trial, one.trial)}: {one.sentence}." for one in uneven),
         "roofline": () if roofline is None else (roofline.title, *roofline.notes),
     }
 

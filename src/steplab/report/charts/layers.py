@@ -40,5 +40,7 @@ def roofline(data: ReportData) -> go.Figure | None:
     figure = finish(roofline_chart.figure(data.roofline), "", "", height=560)
     figure.update_layout(title=None)
     # Black points would vanish on a dark page.
-    figure.for_each_trace(lambda trace: trace.update(marker_color=GREY), {"marker": {"color": "#000000"}})
+    for trace in figure.data:
+        if trace.marker.color == "#000000":
+            trace.marker.color = GREY
     return figure
