@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
+    from steplab.analysis.roofline import Roofline
+    from steplab.analysis.study import Analysis
     from steplab.core.study import Study
     from steplab.models.base import PerformanceModel
     from steplab.models.choose import Chosen
-    from steplab.report.data import Provenance, ReportData
+    from steplab.report.data import Provenance, ReportData, Tabled
     from steplab.report.modelling import Modelled
     from steplab.store.paths import StudyFolder
     from steplab.store.tables import Tables
@@ -35,10 +37,35 @@ def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S) -> R
     analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1)
     fastest: dict[str, object] = dict(analysis.groups[0].factors) if analysis.groups else {}
     modelled = _models(folder, loaded, models, budget_s, fastest)
-    tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers.to_pandas(), loaded.factors)
+    tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, study, loaded)
     about = study.about
-    return gather(about.name, about.description, analysis, tabled, origin, modelled, _logs(place, loaded.trials))
+    roofs = _roofline(place, tabled, analysis)
+    logs = _logs(place, loaded.trials)
+    return gather(about.name, about.description, analysis, tabled, origin, modelled, logs, roofs)
+
+
+def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Roofline | None:
+    """The roofline of the fastest configuration with timed layers, if this machine's ceilings were measured before.
+
+    A report measures nothing: `steplab roofline` does, and keeps the ceilings.
+    """
+    from steplab.cli._roofline_source import _of_configuration
+    from steplab.core.errors import SteplabError
+    from steplab.core.home import home
+    from steplab.report.data import layer_profile
+    from steplab.runner import ceilings
+    from steplab.store import records
+
+    timed = layer_profile(tabled.trials, tabled.layers, analysis)[2]
+    known = ceilings._read(home() / "ceilings" / f"{ceilings._key(ceilings._worker()[2])}.json") if timed else None
+    if known is None:
+        return None
+    rows = tabled.trials[tabled.trials["trial"].isin(timed)]
+    try:
+        return _of_configuration(records.read_record(place.record(timed[0])), rows, tabled.layers, known)
+    except SteplabError:
+        return None  # a network that cannot be counted has no roofline
 
 
 def _models(folder: Path, loaded: Tables, asked: str, budget_s: float, fastest: dict[str, object]) -> Modelled:
@@ -118,7 +145,7 @@ def _provenance(place: StudyFolder, study: Study, loaded: Tables) -> Provenance:
             record = records.read_record(place.record(trial))
         except RecordError:
             continue
-        versions.update({name: value for name, value in record.versions.items() if value})
+        versions.update({k: v for k, v in record.versions.items() if v and record.machine.get(k) != v})
         samples[record.data.name] = record.data.samples
         shown = record if shown is None or (record.status == "ok" and shown.status != "ok") else shown
     at = shlex.quote(str(place.root))

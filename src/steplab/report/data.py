@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
 
 import pandas as pd
 import pyarrow as pa
 
+from steplab.analysis.imbalance import imbalance
+from steplab.analysis.roofline import Roofline
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.analysis.words import sentences
-from steplab.core.trial import Level
+from steplab.core.trial import Level, plain_level
 from steplab.report.modelling import Modelled
 from steplab.report.ranks import RankTimes, rank_times
 from steplab.report.words import Said, said
 
-
-class Ceiling(Protocol):
-    """What the machine can do with that many threads."""
-
-    @property
-    def threads(self) -> int: ...  # noqa: D102
-    @property
-    def flops_per_s(self) -> float: ...  # noqa: D102
-    @property
-    def bytes_per_s(self) -> float: ...  # noqa: D102
-
-
-class Point(Protocol):
-    """Where a layer stands below the roofs; intensity in FLOP per byte."""
-
-    @property
-    def layer(self) -> str: ...  # noqa: D102
-    @property
-    def intensity(self) -> float: ...  # noqa: D102
-    @property
-    def flops_per_s(self) -> float: ...  # noqa: D102
-    @property
-    def bound(self) -> str: ...  # noqa: D102
-    @property
-    def share_of_roof(self) -> float | None: ...  # noqa: D102
-
-
-class Roofline(Protocol):
-    """A roofline, whoever made it: ceilings of the machine and points of the layers."""
-
-    @property
-    def ceilings(self) -> Sequence[Ceiling]: ...  # noqa: D102
-    @property
-    def points(self) -> Sequence[Point]: ...  # noqa: D102
+MOST_NOTES = 3
+Profile = tuple[pd.DataFrame, str, tuple[str, ...]]  # seconds by layer, of which configuration, in which trials
 
 
 @dataclass(frozen=True)
@@ -85,8 +55,14 @@ class Tabled:
 
     trials: pd.DataFrame
     iterations: pa.Table
-    layers: pd.DataFrame
+    raw_layers: pa.Table
     factors: tuple[str, ...]
+
+    @cached_property
+    def layers(self) -> pd.DataFrame:
+        """Every timed layer."""
+        frame: pd.DataFrame = self.raw_layers.to_pandas()
+        return frame
 
 
 @dataclass(frozen=True)
@@ -106,6 +82,7 @@ class ReportData:
     provenance: Provenance
     models: Modelled
     roofline: Roofline | None = None
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # findings to print below a chart, by its id
 
 
 def gather(
@@ -113,7 +90,7 @@ def gather(
     logs: Mapping[str, str], roofline: Roofline | None = None,
 ) -> ReportData:  # fmt: skip
     """Gather a report's content from a study's tables, its models and the logs of failed trials."""
-    profile, of = layer_profile(tables.trials, tables.layers, analysis)
+    profile, of, _ = layer_profile(tables.trials, tables.layers, analysis)
     return ReportData(
         title=title,
         description=description,
@@ -128,7 +105,22 @@ def gather(
         provenance=provenance,
         models=models,
         roofline=roofline,
+        notes=_notes(analysis, tables, roofline),
     )
+
+
+def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dict[str, tuple[str, ...]]:
+    """What the analysis says about what a chart shows, the gravest first."""
+    uneven = imbalance(tables.trials, tables.iterations, tables.raw_layers, MOST_NOTES)
+    rows = tables.trials.set_index("trial") if uneven else tables.trials
+    named = {
+        one.trial: ", ".join(f"{n}={plain_level(rows.at[one.trial, n])}" for n in analysis.varied) for one in uneven
+    }
+    return {
+        "speed-up": tuple(one.answer for one in analysis.why[:MOST_NOTES]),
+        "imbalance": tuple(f"{named.get(one.trial, one.trial)}: {one.sentence}." for one in uneven),
+        "roofline": () if roofline is None else (roofline.title, *roofline.notes),
+    }
 
 
 def measured(trials: pd.DataFrame) -> pd.DataFrame:
@@ -141,9 +133,9 @@ def label(group: Group, names: tuple[str, ...]) -> str:
     return ", ".join(f"{name}={group.factors[name]}" for name in names if name in group.factors) or "all"
 
 
-def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> tuple[pd.DataFrame, str]:
-    """Median seconds of each layer in the fastest configuration that has them, in the network's order."""
-    nothing = pd.DataFrame(columns=["layer", "t_f", "t_b"]), ""
+def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> Profile:
+    """Median seconds of each layer in the fastest configuration that has them, in the network's order; its trials."""
+    nothing: Profile = pd.DataFrame(columns=["layer", "t_f", "t_b"]), "", ()
     timed = set(layers["trial"]) if len(layers) else set()
     if not timed:
         return nothing
@@ -155,7 +147,7 @@ def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis
             rows = layers[layers["trial"].isin(chosen["trial"])]
             order = list(dict.fromkeys(rows["layer"]))
             medians = rows.groupby("layer")[["t_f", "t_b"]].median().reindex(order).reset_index()
-            return medians, label(group, analysis.varied)
+            return medians, label(group, analysis.varied), tuple(chosen["trial"])
     return nothing
 
 

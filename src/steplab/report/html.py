@@ -51,7 +51,7 @@ def content(data: ReportData) -> Content:
     main = _template("main.html").render(
         analysis=data.analysis, answer=data.answer, provenance=data.provenance, noise=data.analysis.noise,
         doubts=_doubts(data.analysis.noise), tables=shown, anchors=anchors, no_model=data.models.reason,
-        charts=[_Shown(c.id, c.title, c.reading, c.id in drawn) for c in CHARTS],
+        charts=[_Shown(c.id, c.title, c.reading, c.id in drawn, data.notes.get(c.id, ())) for c in CHARTS],
         missing=[chart for chart in CHARTS if chart.id not in drawn], offered=bool(sliders["models"]),
     )  # fmt: skip
     plain = _safe(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS))
@@ -84,6 +84,7 @@ class _Shown:
     title: str
     reading: str
     drawn: bool
+    notes: tuple[str, ...]
 
 
 def _policy(scripts: tuple[str, ...], *, live: bool) -> str:

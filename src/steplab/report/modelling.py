@@ -101,7 +101,8 @@ def model_study(chosen: Chosen, names: Sequence[str], budget_s: float) -> Modell
             continue
         judged.append(_judged(name, chosen, y, splits))
     made = Modelled(judged=_ranked(judged), measured=y, how=how)
-    if "generic" in names and len(y) >= FEWEST_FOR_SCAN and time.process_time() - began < budget_s:
+    quick = len(y) <= MOST_FOR_SCAN or time.process_time() - began < budget_s
+    if "generic" in names and len(y) >= FEWEST_FOR_SCAN and quick:
         made = replace(made, scan=_scan(chosen, y))
     return made
 

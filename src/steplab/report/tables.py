@@ -118,7 +118,7 @@ def failures(data: ReportData) -> PageTable:
     return PageTable("failed", "Trials that failed", columns, rows)
 
 
-def _short(formula: str, most: int = 600) -> str:
+def _short(formula: str, most: int = 200) -> str:
     return formula if len(formula) <= most else formula[: most - 1] + "…"
 
 

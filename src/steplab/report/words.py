@@ -5,16 +5,13 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
+from steplab.analysis.words import Sentence
+
 LONGEST = 60
 RIGHT_TO_LEFT = ("R", "AL")
 ISOLATE, END_ISOLATE = "\u2068", "\u2069"
 # What other modules call their evidence, and the section of the page that shows it.
-SECTIONS = {
-    "fastest": "step-time", "throughput": "step-time", "groups": "step-time", "where": "phases", "shares": "phases",
-    "scaling": "speed-up", "speedup": "speed-up", "efficiency": "speed-up", "why": "communication",
-    "exposed": "communication", "lif": "imbalance", "effect": "effects", "trust": "noise", "doubt": "noise",
-    "frameworks": "step-time", "models": "predicted", "forecast": "forecast",
-}  # fmt: skip
+SECTIONS = {"configurations": "step-time", "scaling": "speed-up", "frameworks": "factors"}
 
 
 @dataclass(frozen=True)
@@ -25,24 +22,9 @@ class Said:
     evidence: str = ""
 
 
-def said(sentence: object) -> Said:
-    """A finding's sentence, whether it is plain text or an object with `text` and `evidence`.
-
-    >>> said("Replicates differ by 3 %.").evidence
-    'noise'
-    """
-    text = str(getattr(sentence, "text", sentence))
-    evidence = str(getattr(sentence, "evidence", "") or "")
-    return Said(text, SECTIONS.get(evidence, evidence) or _guess(text))
-
-
-def _guess(text: str) -> str:
-    """Where a plain sentence is shown, by what it speaks of."""
-    marks = (
-        ("throughput", "step-time"), ("of a step", "phases"), ("Phases", "phases"), ("efficiency", "speed-up"),
-        ("effect", "effects"), ("eplicate", "noise"), ("trust", "noise"),
-    )  # fmt: skip
-    return next((section for mark, section in marks if mark in text), "")
+def said(sentence: Sentence) -> Said:
+    """A finding's sentence with the page's own name of the section that proves it."""
+    return Said(sentence.text, SECTIONS.get(sentence.evidence, sentence.evidence))
 
 
 def plain(value: object, longest: int = LONGEST) -> str:

@@ -49,18 +49,19 @@ def interactions(data: ReportData) -> go.Figure | None:
     if not pairs:
         return None
     figure = make_subplots(rows=1, cols=len(pairs), horizontal_spacing=0.09)
-    at = 0
+    looks: dict[tuple[str, object], int] = {}
     for column, (first, second) in enumerate(pairs, start=1):
         for name in sorted(ok[second].unique(), key=_order):
             x, y = _cells(ok[ok[second] == name], first)
+            new = (second, name) not in looks
+            at = looks.setdefault((second, name), len(looks))
             figure.add_scatter(x=x, y=y, mode="lines+markers", name=f"{plain(second)}={plain(name, 24)}",
                                hovertemplate="%{x}: %{y:.4g} ms<extra>%{fullData.name}</extra>",
-                               legendgroup=str(column), row=1, col=column, **series(at))  # fmt: skip
-            at += 1
+                               legendgroup=str(at), showlegend=new, row=1, col=column, **series(at))  # fmt: skip
         figure.update_xaxes(title={"text": plain(first)}, type="category", row=1, col=column)
     figure.update_yaxes(type="log", nticks=6)
     figure.update_yaxes(title={"text": "geometric mean step time [ms]"}, row=1, col=1)
-    return finish(figure, "", "", height=420 + 8 * at)
+    return finish(figure, "", "", height=420 + 8 * len(looks))
 
 
 def _order(level: object) -> tuple[bool, object]:

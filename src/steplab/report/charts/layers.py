@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import plotly.graph_objects as go
 
-from steplab.report.charts.style import DASHES, GREY, MARKER_SIZE, MARKERS, bar, colour, finish, rows_height
+from steplab.analysis import roofline_chart
+from steplab.report.charts.style import GREY, bar, finish, rows_height
 from steplab.report.data import ReportData
 from steplab.report.words import plain
 
@@ -36,38 +34,13 @@ def layers(data: ReportData) -> go.Figure | None:
 
 
 def roofline(data: ReportData) -> go.Figure | None:
-    """Speed against arithmetic intensity on two logarithmic axes: the roofs, and a point for each layer.
-
-    After Williams, Waterman and Patterson: Roofline, Communications of the ACM 52 (4), 2009.
-    """
-    roof = data.roofline
-    points = [] if roof is None else [one for one in roof.points if one.intensity > 0 and one.flops_per_s > 0]
-    if roof is None or not points or not roof.ceilings:
+    """Speed against arithmetic intensity on two logarithmic axes: the roofs, and a point for each layer."""
+    if data.roofline is None or not any(point.flops_per_s for point in data.roofline.points):
         return None
-    figure = go.Figure()
-    intensities = [one.intensity for one in points]
-    for at, ceiling in enumerate(roof.ceilings):
-        ridge = ceiling.flops_per_s / ceiling.bytes_per_s
-        x = np.array([min(*intensities, ridge) / 4, ridge, max(*intensities, ridge) * 4])
-        figure.add_scatter(
-            x=x, y=np.minimum(x * ceiling.bytes_per_s, ceiling.flops_per_s) / 1e9, mode="lines",
-            name=f"{ceiling.threads} thread{'s' if ceiling.threads != 1 else ''}: "
-            f"{ceiling.flops_per_s / 1e9:.3g} GFLOP/s, {ceiling.bytes_per_s / 1e9:.3g} GB/s",
-            line={"color": GREY, "dash": DASHES[at % len(DASHES)], "width": 2}, hoverinfo="skip",
-        )  # fmt: skip
-    for at, bound in enumerate(sorted({str(one.bound) for one in points})):
-        _add_points(figure, [one for one in points if str(one.bound) == bound], bound, at)
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(type="log")
-    return finish(figure, "arithmetic intensity [FLOP/byte]", "speed [GFLOP/s]", height=480)
-
-
-def _add_points(figure: go.Figure, points: list[Any], bound: str, at: int) -> None:
-    figure.add_scatter(
-        x=[one.intensity for one in points], y=[one.flops_per_s / 1e9 for one in points], mode="markers",
-        name=f"bound by {plain(bound)}",
-        marker={"color": colour(at), "symbol": MARKERS[at % len(MARKERS)], "size": MARKER_SIZE},
-        customdata=[[plain(one.layer), 100 * (one.share_of_roof or 0.0)] for one in points],
-        hovertemplate="%{customdata[0]}<br>%{x:.3g} FLOP/byte, %{y:.3g} GFLOP/s<br>%{customdata[1]:.0f} % of the roof"
-        "<extra></extra>",
-    )  # fmt: skip
+    figure = finish(roofline_chart.figure(data.roofline), "", "", height=560)
+    figure.update_layout(title=None)
+    # Black points would vanish on a dark page.
+    for trace in figure.data:
+        if trace.marker.color == "#000000":
+            trace.marker.color = GREY
+    return figure

@@ -52,7 +52,7 @@ def penalty(data: ReportData) -> go.Figure | None:
         powers = [sum(abs(v) for name, v in row.parameters.items() if name.endswith((".p", ".q"))) for row in own]
         figure.add_scatter(x=x, y=[row.r2 for row in own], name=kind.upper(), row=1, col=1, **look)
         figure.add_scatter(x=x, y=powers, name=kind.upper(), showlegend=False, row=1, col=2, **look)
-    figure.update_xaxes(type="log", exponentformat="power", dtick=1)
+    figure.update_xaxes(type="log", exponentformat="power", dtick=2)
     figure.update_yaxes(title={"text": "R² on held-out rows"}, row=1, col=1)
     figure.update_yaxes(title={"text": "sum of the powers' sizes Σ|p|+|q|"}, row=1, col=2)
     return finish(figure, "strength λ of the penalty", "", height=380)

@@ -1,0 +1,90 @@
+"""The report of a thousand trials: how large, how long to write, how long until a browser shows it.
+
+Limits: 6 MB, 10 s for `steplab report` (records parsed anew), 3 s from opening the file to the first chart.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+STEPLAB = Path(sys.executable).with_name("steplab")
+STUDY = """
+[study]
+name = "thousand"
+[factors]
+framework = ["synthetic"]
+network = ["lenet5", "mlp"]
+dataset = ["mnist"]
+batch_size = [16, 32, 64, 128, 256]
+workers = [1, 2, 3, 4, 5]
+strategy = ["sync", "accumulate:4"]
+overlap = [0.0, 0.5]
+imbalance = [0.15]
+noise = [0.05]
+bandwidth_bytes_s = [1e8]
+[design]
+replicates = 5
+[measure]
+iterations = 40
+phases = true
+"""
+FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+
+
+def steplab(*arguments: object, cwd: Path) -> float:
+    """Seconds of a command."""
+    began = time.perf_counter()
+    subprocess.run([STEPLAB, *map(str, arguments)], cwd=cwd, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def opened(page: Path) -> tuple[float, float]:
+    """Seconds until the first chart stands, and until all do."""
+    from playwright.sync_api import sync_playwright
+
+    from steplab.report.browser import find_browser
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(find_browser()), args=list(FLAGS))
+        tab = browser.new_page()
+        began = time.perf_counter()
+        tab.goto(page.as_uri(), wait_until="commit")
+        tab.wait_for_selector("[data-chart] svg.main-svg", timeout=60_000)
+        first = time.perf_counter() - began
+        tab.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
+        every = time.perf_counter() - began
+        browser.close()
+    return first, every
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="steplab-bench-") as name:
+        place = Path(name)
+        (place / "study.toml").write_text(STUDY)
+        steplab("run", "study.toml", "--out", "study", cwd=place)
+        shutil.rmtree(place / "study" / "cache", ignore_errors=True)
+        fresh = steplab("report", "study", cwd=place)
+        again = steplab("report", "study", cwd=place)
+        page = place / "study" / "report.html"
+        first, every = opened(page)
+        rows = (
+            ("size of the page", page.stat().st_size / 1e6, "MB", 6.0),
+            ("steplab report, records parsed anew", fresh, "s", 10.0),
+            ("steplab report, tables cached", again, "s", 10.0),
+            ("browser: first chart", first, "s", 3.0),
+            ("browser: all charts", every, "s", None),
+        )
+        print(f"1,000 trials; load {os.getloadavg()[0]:.1f}")
+        for what, value, unit, limit in rows:
+            told = "" if limit is None else f"  limit {limit:g} {unit}: {value / limit:.2f} of it"
+            print(f"{what:40} {value:8.2f} {unit:3}{told}")
+
+
+if __name__ == "__main__":
+    main()
