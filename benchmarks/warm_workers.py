@@ -28,7 +28,7 @@ from steplab.store import tables
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 TARGETS = {"torch": 4.0, "tensorflow": 6.0}
-BATCHES, BLOCKS = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32], 4
+BATCHES, BLOCKS = list(range(4, 24)), 3  # as many replicates as a study has by default
 QUICK_BATCHES, QUICK_BLOCKS = [8, 12, 16, 20, 24, 32], 2
 STUDY = """
 [study]
