@@ -5,7 +5,9 @@ in an order drawn anew for each round; several fresh processes. Same network, ba
 ratio is that of two blocks of one round; the interval is a bootstrap over processes and rounds. "noise" compares the
 bare loop with itself. Wanted: native / bare within 1.00 ± 0.03, or within the noise if that is wider.
 
-    python benchmarks/not_disturbing.py [--quick] [--frameworks torch tensorflow] [--networks lenet5 resnet18]
+With `--cpu` the clock is the process's CPU time, which says less (no waiting) but much more on a busy machine.
+
+    python benchmarks/not_disturbing.py [--quick] [--cpu] [--frameworks torch tensorflow] [--networks lenet5 resnet18]
 """
 
 from __future__ import annotations
@@ -62,11 +64,11 @@ def ratio(processes: list[list[dict[str, float]]], above: str, below: str) -> Ra
     return Ratio(float(np.median(np.concatenate(each))), float(low), float(high))
 
 
-def job(framework: str, network: str, rounds: int, process: int, folder: Path) -> TrialJob:
+def job(framework: str, network: str, rounds: int, process: int, folder: Path, cpu: bool) -> TrialJob:
     """What the ranks are told."""
     options = {name: option.default for name, option in catalogue.framework(framework).factors.items()}
     spec = data.spec(DATASETS[network])
-    config: dict[str, Any] = {"framework": framework, "rounds": rounds, "threads": 1}
+    config: dict[str, Any] = {"framework": framework, "rounds": rounds, "threads": 1, "cpu": cpu}
     return TrialJob(
         trial="bare", replicate=process, kind="step", config=config | {"iterations": ITERATIONS[network]},
         network=network, network_options={}, input_shape=tuple(spec.shape), classes=spec.classes,
@@ -93,6 +95,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--quick", action="store_true", help="two processes, five rounds")
+    parser.add_argument("--cpu", action="store_true", help="measure CPU time instead of wall time")
     parser.add_argument("--frameworks", nargs="+", default=FRAMEWORKS, choices=FRAMEWORKS)
     parser.add_argument("--networks", nargs="+", default=list(DATASETS), choices=list(DATASETS))
     given = parser.parse_args()
@@ -105,7 +108,8 @@ def main() -> None:
         for network in given.networks:
             folder = datasets.provide(DATASETS[network], 2000).folder
             for framework in given.frameworks:
-                rows = [measured(pool, framework, job(framework, network, rounds, i, folder)) for i in range(processes)]
+                jobs = [job(framework, network, rounds, i, folder, given.cpu) for i in range(processes)]
+                rows = [measured(pool, framework, one) for one in jobs]
                 bare = np.median([row["bare"] for one in rows for row in one])
                 cells = [ratio(rows, above, below) for _, above, below in COLUMNS]
                 print(
