@@ -114,7 +114,7 @@ class _Finder:
         found = ((launches[kernel.link], kernel) for kernel in trace.device if kernel.link in launches)
         self.kernels = sorted(found, key=lambda pair: pair[0])
 
-    def launched(self, step: Event) -> list[tuple[float, Event]]:
+    def launched(self, step: Event) -> list[tuple[int, Event]]:
         """The kernels that were launched within a step, each with that moment."""
         low = bisect.bisect_left(self.kernels, step.start, key=lambda pair: pair[0])
         return self.kernels[low : bisect.bisect_left(self.kernels, step.end, key=lambda pair: pair[0])]
