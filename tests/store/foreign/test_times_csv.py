@@ -118,7 +118,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
     trials = loaded.trials.set_index(["network", "framework"])
     assert trials.loc[("mlp", "tensorflow"), "t_other"] == pytest.approx(1.4371 - 0.8448)
     assert trials.loc[("mlp", "mxnet"), "t_other"] == pytest.approx(0.3992 - 0.5032)
-    said = " ".join(sentences(analyse(loaded.trials, loaded.factors, 2)))
+    said = " ".join(map(str, sentences(analyse(loaded.trials, loaded.factors, 2))))
     assert "In 2 of 9 configurations the phases do not sum to t_iter" in said
     assert "network mlp, framework tensorflow leaves 41% of the step unexplained" in said
     assert "network mlp, framework mxnet has 26% of the step too much in its phases" in said
