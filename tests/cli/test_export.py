@@ -3,18 +3,67 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from steplab.cli import main
+
 
 @pytest.fixture
-def folder(steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path) -> Path:
-    study = study_file(batch_size=[8, 16], workers=[1, 2])
-    assert steplab("run", study, "--out", "runs").code == 0
-    return tmp_path / "runs"
+def steplab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., SimpleNamespace]:
+    """Call a command in this process: starting an interpreter for each would take most of the time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", ["steplab", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        parsed = json.loads(said.out) if "--json" in arguments else None
+        return SimpleNamespace(code=ended.value.code or 0, out=said.out, err=said.err, json=parsed)
+
+    return call
+
+
+STUDY = """[study]
+name = "rehearsal"
+[factors]
+framework = ["synthetic"]
+batch_size = [8, 16]
+workers = [1, 2]
+[design]
+replicates = 2
+[measure]
+iterations = 8
+warmup = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study that was run once for all tests here."""
+    place = tmp_path_factory.mktemp("measured")
+    (place / "study.toml").write_text(STUDY)
+    command = [Path(sys.executable).with_name("steplab"), "run", "study.toml", "--out", "runs"]
+    subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=300)
+    return place / "runs"
+
+
+@pytest.fixture
+def folder(measured: Path, tmp_path: Path) -> Path:
+    """A copy of the study, to do as one likes."""
+    return Path(shutil.copytree(measured, tmp_path / "runs"))
 
 
 def test_the_default_timeline_is_of_the_highest_throughput(folder: Path, steplab: Callable[..., Any]) -> None:

@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from steplab.cli import main
+
 DATA = Path(__file__).parents[1] / "data"
 MMU = (DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv")
 TEXT = "PARAMETER workers\nPOINTS 1 2\nREGION step\nMETRIC t_iter\nDATA 1 1.1\nDATA 1.5 1.6\n"
+
+
+@pytest.fixture
+def steplab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., SimpleNamespace]:
+    """Call a command in this process: starting an interpreter for each would take most of the time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", ["steplab", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        parsed = json.loads(said.out) if "--json" in arguments else None
+        return SimpleNamespace(code=ended.value.code or 0, out=said.out, err=said.err, json=parsed)
+
+    return call
 
 
 def profiled(folder: Path) -> Path:

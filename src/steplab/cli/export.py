@@ -141,7 +141,8 @@ def _chosen(wish: _Wish) -> tuple[Record, str]:
             raise InputError(f"the trial has no timeline, it is {record.status}", where=f"--trial {wish.trial}")
         return record, "as asked"
     trials = tables.load(wish.folder).trials
-    ok = trials[(trials["status"] == "ok") & trials["throughput"].notna()] if len(trials) else trials
+    measured = "throughput" in trials  # a study of failures has no such column
+    ok = trials[(trials["status"] == "ok") & trials["throughput"].notna()] if measured else trials[:0]
     if not len(ok):
         raise InputError("no trial has been measured", where=str(wish.folder))
     best = ok.sort_values(["throughput", "trial"], ascending=[False, True])["trial"].iloc[0]

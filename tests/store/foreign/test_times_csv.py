@@ -118,7 +118,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
     trials = loaded.trials.set_index(["network", "framework"])
     assert trials.loc[("mlp", "tensorflow"), "t_other"] == pytest.approx(1.4371 - 0.8448)
     assert trials.loc[("mlp", "mxnet"), "t_other"] == pytest.approx(0.3992 - 0.5032)
-    said = " ".join(sentences(analyse(loaded.trials, loaded.factors, 2)))
+    said = " ".join(map(str, sentences(analyse(loaded.trials, loaded.factors, 2))))
     assert "In 2 of 9 configurations the phases do not sum to t_iter" in said
     assert "network mlp, framework tensorflow leaves 41% of the step unexplained" in said
     assert "network mlp, framework mxnet has 26% of the step too much in its phases" in said
@@ -167,3 +167,19 @@ def test_whatever_a_table_holds_it_becomes_a_study_or_one_sentence(head, rows, t
         return
     read_study(place / "out" / "study.toml")
     assert tables.load(place / "out").unreadable == ()
+
+
+def test_the_page_on_the_sources_prints_what_the_tables_give(tmp_path):
+    write_study(read_times(MMU, Wishes()), tmp_path / "mmu", "")
+    trials = tables.load(tmp_path / "mmu").trials.set_index(["network", "framework", "workers"])
+    page = (Path(__file__).parents[3] / "docs" / "sources.md").read_text().replace("−", "-")
+    printed = [line.strip("| ").split(" | ") for line in page.splitlines() if line.count("|") == 8][2:]
+    assert len(printed) == 9
+    for network, framework, given_s, total_s, rest, *speedups in printed:
+        row = trials.loc[(network, framework, 1)]
+        alone = row[["t_io", "t_h2d", "t_f", "t_b", "t_u"]].sum()
+        assert float(given_s) == pytest.approx(row["t_iter"], abs=5e-5)
+        assert float(total_s) == pytest.approx(alone + row["t_md"], abs=5e-5)
+        assert float(rest.removesuffix(" %")) == pytest.approx(100 * row["t_other"] / row["t_iter"], abs=0.051)
+        expected = [n * alone / trials.loc[(network, framework, n), "t_iter"] for n in (2, 3)]
+        assert list(map(float, speedups)) == pytest.approx(expected, abs=6e-4)

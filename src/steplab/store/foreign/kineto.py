@@ -35,7 +35,7 @@ def read_kineto(place: Path, said: Mapping[str, Level] | None = None) -> Foreign
     first = next(iter(by_rank.values()))[0]
     config: dict[str, Level] = {"framework": "torch", "workers": len(ranks), **(said or {})}
     versions = {"phase_method": "profiler", "layer_method": "profiler" if ranks[0].layers else "none"}
-    versions["overlap_method"] = "hook" if "overlap" in ranks[0].modes else "none"
+    versions["overlap_method"] = "profiler" if "overlap" in ranks[0].modes else "none"
     known: dict[str, Level] = {"optimizer": next(optimizers(first), UNKNOWN)}
     trial = ForeignTrial(config, 0, ranks, known, versions, ranks[0].host, _started(first))
     return ForeignStudy(study_name(place), "kineto", str(place), (trial,), tuple(_notes(by_rank, common, config)))
@@ -114,7 +114,7 @@ class _Finder:
         found = ((launches[kernel.link], kernel) for kernel in trace.device if kernel.link in launches)
         self.kernels = sorted(found, key=lambda pair: pair[0])
 
-    def launched(self, step: Event) -> list[tuple[float, Event]]:
+    def launched(self, step: Event) -> list[tuple[int, Event]]:
         """The kernels that were launched within a step, each with that moment."""
         low = bisect.bisect_left(self.kernels, step.start, key=lambda pair: pair[0])
         return self.kernels[low : bisect.bisect_left(self.kernels, step.end, key=lambda pair: pair[0])]

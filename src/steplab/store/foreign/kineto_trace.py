@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from steplab.core.errors import InputError
 from steplab.store.foreign.json_stream import pieces
@@ -26,8 +26,7 @@ MOST_TIME = 1e16  # microseconds since 1970 in the year 2286
 Thread = tuple[Any, Any]
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One span of a trace, in whole nanoseconds; `link` ties a kernel to its launch, a backward function to its op."""
 
     start: int
