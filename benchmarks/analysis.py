@@ -63,7 +63,12 @@ def make(folder: Path, trials: int, workers: tuple[int, ...], iterations: dict[i
         replicate, rest = at % REPLICATES, at // REPLICATES
         n, number = workers[rest % len(workers)], rest // len(workers)
         document = pools[n][at % POOL]
-        config = {"framework": "synthetic", "workers": n, "batch_size": 1 + number % 100, "sample_s": number // 100 / 1e4}
+        config = {
+            "framework": "synthetic",
+            "workers": n,
+            "batch_size": 1 + number % 100,
+            "sample_s": number // 100 / 1e4,
+        }
         document["config"], document["replicate"] = config, replicate
         document["resolved"] |= config
         document["trial"], document["started"] = trial_id(config, replicate), f"{at:08d}"
