@@ -84,7 +84,7 @@ def scaling(trials: pd.DataFrame, factors: Sequence[str]) -> list[Scaling]:
 
 def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
     """The series of configurations whose groups are known."""
-    members = _members(cells)
+    members = _members(cells) if len(cells) else []
     if not members:
         return []
     gathered = _gathered(cells, members)

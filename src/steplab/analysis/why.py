@@ -70,6 +70,8 @@ def why(trials: pd.DataFrame, factors: Sequence[str]) -> list[Why]:
 
 def answers(cells: Configurations, groups: Sequence[Group]) -> list[Why]:
     """The same, from configurations whose groups are known."""
+    if not len(cells):
+        return []
     alone = {int(s): at for at, (s, n) in enumerate(zip(cells.series, cells.workers, strict=True)) if n == 1}
     many = np.array([at for at, n in enumerate(cells.workers) if n > 1 and int(cells.series[at]) in alone], dtype=int)
     if not len(many):
