@@ -15,7 +15,7 @@ Synthetic = Callable[..., pd.DataFrame]
 
 
 def asked(trials: pd.DataFrame) -> list[Why]:
-    return why(trials, trials.attrs["factors"], cpus=64)
+    return why(trials, trials.attrs["factors"])
 
 
 def pair(workers: int = 4, **own: Any) -> list[dict[str, Any]]:

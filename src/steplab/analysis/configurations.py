@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,4 +120,4 @@ def missing(value: Any) -> bool:
     >>> missing(None), missing(float("nan")), missing("sync")
     (True, True, False)
     """
-    return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))

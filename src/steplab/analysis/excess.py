@@ -77,7 +77,9 @@ def parts(cells: Configurations) -> pd.DataFrame:
     """The parts of each trial's step, NaN where its phases were not measured."""
     workers = cells.workers[cells.of].astype(float)
     compute = cells.values("t_f") + cells.values("t_b")
-    wait, move = (_or_zero(cells, name) for name in ("t_wait", "t_move"))
+    wait = _or_zero(cells, "t_wait")
+    # An imported table may know the aggregation only as a whole.
+    move = np.where(np.isfinite(cells.values("t_move")), cells.values("t_move"), _or_zero(cells, "t_c") - wait)
     lif = np.where(workers > 1, cells.values("lif"), 1.0)
     # LIF may be unknown where the phases are not (imported tables): then no rank is known to be slower.
     lif = np.where(np.isfinite(lif), lif, 1.0)

@@ -10,6 +10,7 @@ import numpy as np
 from steplab.core.trial import Level
 
 BYTES = 4  # of a float32 gradient
+STRAIGHT = 0.25  # the relative error up to which a line is believed
 
 
 def gradient_bytes(factors: Mapping[str, Level]) -> float | None:
@@ -43,7 +44,7 @@ def ring_bytes(gradients: float, workers: int) -> float:
 
 
 def latency_of(bytes_sent: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """The seconds of an exchange without bytes: the intercept of a line, or None where sizes do not differ enough.
+    """The seconds of an exchange without bytes: the intercept of a line, or None where no line can be seen.
 
     >>> round(latency_of([1.0, 10.0], [1.1, 2.0]), 6)
     1.0
@@ -55,4 +56,5 @@ def latency_of(bytes_sent: Sequence[float], seconds: Sequence[float]) -> float |
         return None
     # Relative errors count, as exchanges span decades.
     matrix = np.column_stack([np.ones(len(x)), x / x.max()]) / y[:, None]
-    return float(nnls(matrix, np.ones(len(x)))[0][0]) if (y > 0).all() else None
+    line, left = nnls(matrix, np.ones(len(x)))
+    return float(line[0]) if left / np.sqrt(len(x)) <= STRAIGHT else None

@@ -36,6 +36,8 @@ class ImbalanceRegression:
 
 def regress(cells: Configurations, own: Sequence[int]) -> ImbalanceRegression | None:
     """The regression of one series; None where imbalance was not measured at three numbers of workers or more."""
+    if len(own) < COEFFICIENTS:
+        return None
     rows = np.concatenate([cells.members[at] for at in own])
     lif, time = cells.values("lif")[rows], cells.values("t_iter")[rows]
     workers = cells.workers[cells.of[rows]]

@@ -84,7 +84,7 @@ def scaling(trials: pd.DataFrame, factors: Sequence[str]) -> list[Scaling]:
 
 def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
     """The series of configurations whose groups are known."""
-    members = _members(cells)
+    members = _members(cells) if len(cells) else []
     if not members:
         return []
     gathered = _gathered(cells, members)
@@ -92,13 +92,11 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
     powers = laws.fit(laws.power, _per_sample(cells, members, gathered))
     phases = cells.medians(("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_c", "t_u"))
     imbalance = _imbalance(cells, groups)
+    predicted = predicted_speedups(phases, cells.workers, _bases(cells, members), cells.strong)
     made = []
     for at, own in enumerate(members):
         strong = bool(cells.strong[own[0]])
-        predicted = predicted_speedups(phases.iloc[own], cells.workers[own], strong)
-        points = tuple(
-            _point(groups[i], int(cells.workers[i]), predicted[i_own], imbalance.get(i)) for i_own, i in enumerate(own)
-        )
+        points = tuple(_point(groups[i], int(cells.workers[i]), predicted[i], imbalance.get(i)) for i in own)
         made.append(
             Scaling(
                 factors={name: level for name, level in cells.factors[own[0]].items() if name != "workers"},
@@ -127,6 +125,15 @@ def _members(cells: Configurations) -> list[list[int]]:
     for at in np.argsort(cells.workers, kind="stable").tolist():
         found.setdefault(int(cells.series[at]), []).append(at)
     return [found[number] for number in sorted(found) if len(found[number]) > 1]
+
+
+def _bases(cells: Configurations, members: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """The one-worker configuration of each configuration's series; −1 where there is none."""
+    base = np.full(len(cells), -1, dtype=np.int64)
+    for own in members:
+        if cells.workers[own[0]] == 1:
+            base[list(own)] = own[0]
+    return base
 
 
 def _gathered(cells: Configurations, members: Sequence[Sequence[int]]) -> laws.Cells:

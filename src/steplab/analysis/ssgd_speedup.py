@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
@@ -9,54 +10,65 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steplab.analysis.summary import Ratio
+
 Overlap = Literal["none", "io", "communication", "both"]
 OVERLAPS: tuple[Overlap, ...] = ("none", "io", "communication", "both")
 NEEDED = ("t_f", "t_b")
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Predicted = dict[Overlap, float]
 
 
 class _Scaled(Protocol):
     @property
-    def speedup(self) -> object: ...
+    def speedup(self) -> Ratio | None: ...
     @property
-    def predicted(self) -> dict[Overlap, float]: ...
+    def predicted(self) -> Predicted: ...
 
 
-def predicted_speedups(phases: pd.DataFrame, workers: NDArray[np.int64], strong: bool) -> list[dict[Overlap, float]]:
-    """Speed-ups by overlap, one dict for each row of phases; the row of one worker is what they are compared with.
+def predicted_speedups(phases: pd.DataFrame, workers: Indices, base: Indices, strong: Flags) -> list[Predicted]:
+    """Speed-ups by overlap for each configuration; `base` is that of one worker to compare it with, or −1.
 
     A phase that was not measured with several workers is taken from one worker, as the source does: its table of
     phases is for one, its table of aggregations for several. Waiting for the slowest rank is never hidden; the bytes'
     own time is what back-propagation can cover.
     """
-    none: list[dict[Overlap, float]] = [{} for _ in workers]
-    alone = np.flatnonzero(workers == 1)
-    if not alone.size or not all(name in phases and np.isfinite(phases[name].iloc[alone[0]]) for name in NEEDED):
-        return none
+    made: list[Predicted] = [{} for _ in workers]
+    if not set(NEEDED) <= set(phases.columns):
+        return made
+    known = np.isfinite(phases[list(NEEDED)].to_numpy(dtype=float)).all(axis=1)
+    places = np.flatnonzero((base >= 0) & known[base])
+    if not places.size:
+        return made
     from steplab.models.ssgd import composed, speedup
 
-    filled = _filled(phases, int(alone[0]), workers)
-    n = np.ones(len(workers)) if strong else workers.astype(float)
+    own, alone = (_filled(phases, at, base[places], workers[at]) for at in (places, base[places]))
+    n = np.where(strong[places], 1.0, workers[places])
     for overlap in OVERLAPS:
-        times = composed(filled, overlap)
-        for made, value in zip(none, speedup(times[alone[0]], times, n).tolist(), strict=True):
+        values = speedup(composed(alone, overlap), composed(own, overlap), n).tolist()
+        for at, value in zip(places.tolist(), values, strict=True):
             if np.isfinite(value):
-                made[overlap] = value
-    return none
+                made[at][overlap] = value
+    return made
 
 
-def _filled(phases: pd.DataFrame, alone: int, workers: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+def _filled(phases: pd.DataFrame, at: Indices, alone: Indices, workers: Indices) -> dict[str, NDArray[np.float64]]:
     """Phases without gaps, as the formulas take them: waiting counts with the forward pass, which nothing hides."""
 
     def column(name: str) -> NDArray[np.float64]:
         values = phases[name].to_numpy(dtype=float) if name in phases else np.full(len(phases), np.nan)
-        own = values[alone] if np.isfinite(values[alone]) else 0.0
-        return np.where(np.isfinite(values), values, own)
+        single = np.where(np.isfinite(values[alone]), values[alone], 0.0)
+        return np.where(np.isfinite(values[at]), values[at], single)
 
-    wait = column("t_wait")
-    move = column("t_move") if "t_move" in phases and phases["t_move"].notna().any() else column("t_c")
-    exchange = np.where(workers > 1, move, 0.0)
+    wait = np.where(workers > 1, column("t_wait"), 0.0)
+    exchange = np.where(workers > 1, column("t_move"), 0.0)
+    if "t_c" in phases:
+        # An imported table may know the aggregation only as a whole.
+        whole = phases["t_c"].to_numpy(dtype=float)[at]
+        exchange = np.where(np.isfinite(whole) & (workers > 1), np.maximum(whole - wait, 0.0), exchange)
     made = {name: column(name) for name in ("t_io", "t_h2d", "t_md", "t_b", "t_u")}
-    return made | {"t_f": column("t_f") + np.where(workers > 1, wait, 0.0), "t_c": exchange}
+    return made | {"t_f": column("t_f") + wait, "t_c": exchange}
 
 
 def closest(points: Sequence[_Scaled]) -> Overlap | None:
@@ -64,10 +76,10 @@ def closest(points: Sequence[_Scaled]) -> Overlap | None:
     errors: dict[Overlap, float] = {}
     for overlap in OVERLAPS:
         off = [
-            abs(np.log(point.predicted[overlap] / getattr(point.speedup, "value", np.nan)))
+            abs(math.log(point.predicted[overlap] / point.speedup.value))
             for point in points
             if point.speedup is not None and overlap in point.predicted
         ]
         if off:
-            errors[overlap] = float(np.mean(off))
+            errors[overlap] = sum(off)
     return min(errors.items(), key=lambda one: one[1])[0] if errors else None

@@ -55,7 +55,7 @@ def analyse(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Analysis
         failed=int((trials["status"] != "ok").sum()) if len(trials) else 0,
         varied=tuple(name for name in factors if name in trials and trials[name].nunique(dropna=False) > 1),
         scaling=series_of(cells, groups),
-        why=answers(cells, groups, cpus),
+        why=answers(cells, groups),
         frameworks=compare_frameworks(trials, factors),
         unexplained=unexplained(cells),
     )

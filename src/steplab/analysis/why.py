@@ -27,6 +27,8 @@ TITLES: dict[Key, str] = {
     "loader": "the data loader",
     "overhead": "overhead of each step",
 }
+VIRTUAL = ("synthetic", "replay")
+Told = tuple[Key, Amount, str]
 
 
 @dataclass(frozen=True)
@@ -60,36 +62,44 @@ class Why:
     answer: str
 
 
-def why(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> list[Why]:
+def why(trials: pd.DataFrame, factors: Sequence[str]) -> list[Why]:
     """An answer for every configuration with several workers and a one-worker base, the least efficient first."""
     cells = configurations(trials, factors)
-    return answers(cells, groups_of(cells), cpus)
+    return answers(cells, groups_of(cells))
 
 
-def answers(cells: Configurations, groups: Sequence[Group], cpus: int) -> list[Why]:
+def answers(cells: Configurations, groups: Sequence[Group]) -> list[Why]:
     """The same, from configurations whose groups are known."""
+    if not len(cells):
+        return []
     alone = {int(s): at for at, (s, n) in enumerate(zip(cells.series, cells.workers, strict=True)) if n == 1}
     many = np.array([at for at, n in enumerate(cells.workers) if n > 1 and int(cells.series[at]) in alone], dtype=int)
     if not len(many):
         return []
     one = np.array([alone[int(cells.series[at])] for at in many], dtype=int)
     found = excess(cells, many, one)
-    latencies = _latencies(cells, groups, found)
-    crowded = _crowded(cells, cpus)
-    made = [_answer(cells, groups, found, i, latencies, crowded[at]) for i, at in enumerate(many.tolist())]
+    sizes = _gradients(cells, many.tolist())
+    latencies = _latencies(cells, sizes, found)
+    crowded = _crowded(cells)
+    made = [
+        _answer(cells, groups, found, i, sizes.get(at), latencies.get(at), crowded[at])
+        for i, at in enumerate(many.tolist())
+    ]
     return sorted(made, key=lambda one: one.efficiency)
 
 
 def _answer(
-    cells: Configurations, groups: Sequence[Group], found: Excess, i: int, latencies: dict[int, float], crowd: str
-) -> Why:
+    cells: Configurations, groups: Sequence[Group], found: Excess, i: int,
+    gradients: float | None, latency: float | None, crowd: str,
+) -> Why:  # fmt: skip
     at, base = int(found.many[i]), int(found.one[i])
     group, workers = groups[at], int(cells.workers[at])
     total = found.amount(i, "native")
     mean = {str(name): float(value) for name, value in found.mean.iloc[at].items()}
     ideal = mean["native"] - total.seconds
     exposed, hidden = _exposed(found, i, mean)
-    causes = _causes(found, i, exposed, hidden, groups[at], workers, latencies.get(at), crowd)
+    told = _communication(exposed, hidden, group, workers, gradients, latency)
+    causes = _causes(found, i, told, group, workers, crowd)
     efficiency = ideal / mean["native"]
     phased = sum(cause.amount.seconds for cause in causes)
     # Without phases nothing is explained; with them, whatever the native step does not share with the phased one.
@@ -132,13 +142,13 @@ def _exposed(found: Excess, i: int, mean: dict[str, float]) -> tuple[Amount, flo
 
 
 def _causes(
-    found: Excess, i: int, exposed: Amount, hidden: float, group: Group, workers: int, latency: float | None, crowd: str
+    found: Excess, i: int, communication: list[Told], group: Group, workers: int, crowd: str
 ) -> tuple[Cause, ...]:
     """All causes that were measured, the largest first."""
     if not np.isfinite(found.amount(i, "contention").seconds):
         return ()
     contention, waiting = found.amount(i, "contention"), found.amount(i, "waiting")
-    told: list[tuple[Key, Amount, str]] = []
+    told: list[Told] = []
     if crowd:
         # A rank that is off the core holds up all others: their waiting is the same cause.
         both = _added(contention, waiting)
@@ -146,7 +156,7 @@ def _causes(
     else:
         told.append(("contention", contention, _contention(contention, group, workers, "", None)))
         told.append(("waiting", waiting, _waiting(waiting, found.amount(i, "slow"), group)))
-    told += _communication(exposed, hidden, group, workers, latency)
+    told += communication
     loader, overhead = found.amount(i, "loader"), found.amount(i, "overhead")
     told.append(("loader", loader, f"Reading a batch takes {_more(loader)} than with one worker."))
     told.append(("overhead", overhead, f"Update, copies and what no phase explains take {_more(overhead)}."))
@@ -196,10 +206,9 @@ def _waiting(amount: Amount, slow: Amount, group: Group) -> str:
 
 
 def _communication(
-    exposed: Amount, hidden: float, group: Group, workers: int, latency: float | None
-) -> list[tuple[Key, Amount, str]]:
+    exposed: Amount, hidden: float, group: Group, workers: int, gradients: float | None, latency: float | None
+) -> list[Told]:
     """The exchange as one cause, or as latency and bytes where several sizes of gradients tell them apart."""
-    gradients = gradient_bytes(group.factors)
     whole = exposed.seconds + hidden
     every = accumulation(str(group.factors.get("strategy", "sync")))
     sent = ring_bytes(gradients, workers) / every if gradients else None
@@ -219,14 +228,23 @@ def _part(amount: Amount, share: float) -> Amount:
     return Amount(amount.seconds * share, *edges)
 
 
-def _latencies(cells: Configurations, groups: Sequence[Group], found: Excess) -> dict[int, float]:
+def _gradients(cells: Configurations, many: Sequence[int]) -> dict[int, float]:
+    """The bytes of each configuration's gradients, where they are known.
+
+    A network of an imported table may have the name of one of ours and another size; such records describe no machine.
+    """
+    here = np.isfinite(cells.values("cpus")[cells.first])
+    sizes = {int(at): gradient_bytes(cells.factors[at]) for at in many if here[at]}
+    return {at: known for at, known in sizes.items() if known}
+
+
+def _latencies(cells: Configurations, sizes: dict[int, float], found: Excess) -> dict[int, float]:
     """The latency of an exchange for each configuration that shares framework, workers and strategy with others."""
     alike: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
     move = found.mean["move"].tolist()
-    for at in found.many.tolist():
+    for at, gradients in sizes.items():
         levels, workers = cells.factors[at], int(cells.workers[at])
-        gradients = gradient_bytes(levels)
-        if gradients and move[at] > 0:
+        if move[at] > 0:
             key = (levels.get("framework"), levels.get("environment"), levels.get("strategy"), workers)
             alike.setdefault(key, []).append((at, ring_bytes(gradients, workers), move[at]))
     made: dict[int, float] = {}
@@ -237,18 +255,17 @@ def _latencies(cells: Configurations, groups: Sequence[Group], found: Excess) ->
     return made
 
 
-def _crowded(cells: Configurations, cpus: int) -> list[str]:
-    """For each configuration, how its ranks and threads outnumber the CPUs of a machine; empty where they do not."""
-    ranks, have = cells.values("ranks_per_host")[cells.first], cells.values("cpus")[cells.first]
-    threads = cells.values("threads")[cells.first]
-    ranks = np.where(np.isfinite(ranks) & (ranks > 0), ranks, cells.workers)
-    have, threads = np.where(np.isfinite(have), have, cpus), np.where(np.isfinite(threads), threads, 1)
-    virtual = cells.rows["framework"].iloc[cells.first].isin(["synthetic", "replay"]).to_numpy()
+def _crowded(cells: Configurations) -> list[str]:
+    """For each configuration, how its ranks and threads outnumber the CPUs of a machine; empty where they do not.
+
+    Nothing is said of machines that the records do not describe, and of ranks on a virtual clock.
+    """
+    ranks, threads, cpus = (cells.values(name)[cells.first] for name in ("ranks_per_host", "threads", "cpus"))
+    virtual = cells.rows["framework"].iloc[cells.first].isin(VIRTUAL).to_numpy()
+    crowded = (ranks * threads > cpus) & (ranks > 1) & ~virtual
     return [
-        f"{int(r)} ranks × {int(t)} thread{'s' if t > 1 else ''} on {int(c)} CPU{'s' if c > 1 else ''}"
-        if r * t > c and r > 1 and not v
-        else ""
-        for r, t, c, v in zip(ranks, threads, have, virtual, strict=True)
+        f"{int(r)} ranks × {int(t)} thread{'s' if t > 1 else ''} on {int(c)} CPU{'s' if c > 1 else ''}" if crowd else ""
+        for r, t, c, crowd in zip(ranks, threads, cpus, crowded, strict=True)
     ]
 
 

@@ -76,7 +76,7 @@ def _where(group: Group, analysis: Analysis) -> str:
     text = f"There, of a step, {', '.join(parts)}."
     if analysis.unexplained:
         worst, several = analysis.unexplained[0], len(analysis.unexplained)
-        text += f" In {several} configuration{'s' if several > 1 else ''} the phases do not sum to the step; at worst "
+        text += f" In {several} configuration{'s' if several > 1 else ''} the phases do not sum to t_iter; at worst "
         text += f"they make {1 - worst.share:.0%} of it."
     return text
 

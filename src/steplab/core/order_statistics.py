@@ -21,6 +21,18 @@ def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[f
     return float(ordered[skip]), float(ordered[len(ordered) - 1 - skip])
 
 
+def median(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The median along the last axis; for the few values of a trial far quicker than NumPy's general one.
+
+    >>> median(np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 9.0]])).tolist()
+    [2.0, 5.0]
+    """
+    ordered, n = np.sort(values, axis=-1), values.shape[-1]
+    if not n:
+        return np.full(values.shape[:-1], np.nan)
+    return np.asarray((ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2)
+
+
 @lru_cache(maxsize=4096)
 def _skipped(n: int, level: float) -> int:
     """How many values may be left out at each end."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steplab.core.order_statistics import median_interval
-from steplab.core.record import Mode, Record
+from steplab.core.order_statistics import median, median_interval
+from steplab.core.record import Record
+from steplab.core.trial import accumulation
 from steplab.store.communication import OVERLAP, UNKNOWN, communication
 from steplab.store.doubt import doubt_columns
 from steplab.store.placement import placement
@@ -46,13 +49,13 @@ def trial_row(record: Record) -> dict[str, Any]:
 
 def _times(record: Record) -> dict[str, Any]:
     native = slowest(record, "native", "t_iter")
-    median = float(np.median(native))
-    spread = 1.4826 * float(np.median(np.abs(native - median))) / median if median else 0.0
+    middle = float(median(native))
+    spread = 1.4826 * float(median(np.abs(native - middle))) / middle if middle else 0.0
     samples = float(row_value(record, "batch_size")) * float(row_value(record, "workers"))
     low, high = median_interval(native)
-    row: dict[str, Any] = {"t_iter": median, "t_iter_low": low, "t_iter_high": high}
+    row: dict[str, Any] = {"t_iter": middle, "t_iter_low": low, "t_iter_high": high}
     row |= {"spread": spread, "drift": drift(native)}
-    row |= {"iterations": int(native.size), "throughput": samples / median if median else np.nan}
+    row |= {"iterations": int(native.size), "throughput": samples / middle if middle else np.nan}
     return row | (_phases(record) if "phased" in record.ranks[0].modes else {})
 
 
@@ -66,22 +69,23 @@ def _phases(record: Record) -> dict[str, Any]:
 
     Medians of parts do not add up to the median of the whole; averages over the same iterations do, exactly.
     """
-    have = record.ranks[0].modes["phased"].columns
-    by_rank = {name: _measured(record, "phased", name) for name in RAW if name in have}
+    have = [name for name in RAW if name in record.ranks[0].modes["phased"].columns]
+    cube = _several(record, "phased", have)
+    by_rank = dict(zip(have, cube, strict=True))
     typical = central_half(by_rank["t_iter"].mean(axis=0))
-    row = {name: float(values[:, typical].mean()) for name, values in by_rank.items()}
+    row = dict(zip(have, cube[:, :, typical].mean(axis=(1, 2)).tolist(), strict=True))
     phased = row.pop("t_iter")
     row["t_other"] = phased - sum(row.values())
     if "t_c" not in row and "t_move" in row:  # an imported t_c may be known only as a whole
         row["t_c"] = row.get("t_wait", 0.0) + row["t_move"]
-    native = float(np.median(slowest(record, "native", "t_iter")))
+    native = float(median(slowest(record, "native", "t_iter")))
     compute = [by_rank[name] for name in ("t_f", "t_b") if name in by_rank]
     if "imported" in record.measure and len(record.ranks) < int(row_value(record, "workers")):
         compute = []  # the source gives one time for all workers, which hides their imbalance
     return row | {
         "t_iter_phased": phased,
         "observer_cost": phased / native - 1.0 if native and not _one_run(record) else np.nan,
-        "lif": load_imbalance(np.median(sum(compute), axis=1)) if compute else np.nan,
+        "lif": load_imbalance(median(sum(compute[1:], compute[0]))) if compute else np.nan,
     }
 
 
@@ -97,7 +101,8 @@ def central_half(times: Array) -> NDArray[np.bool_]:
     >>> central_half(np.array([9.0, 1.0, 2.0, 3.0, 4.0])).tolist()
     [False, False, True, True, True]
     """
-    low, high = np.quantile(times, 0.25, method="lower"), np.quantile(times, 0.75, method="higher")
+    ordered, last = np.sort(times), len(times) - 1
+    low, high = ordered[math.floor(0.25 * last)], ordered[math.ceil(0.75 * last)]
     inside: NDArray[np.bool_] = (times >= low) & (times <= high)
     return inside
 
@@ -119,8 +124,8 @@ def drift(times: Array) -> float:
     0.5
     """
     half = times.size // 2
-    first = float(np.median(times[:half])) if half else 0.0
-    return float(np.median(times[half:])) / first - 1.0 if first else 0.0
+    first = float(median(times[:half])) if half else 0.0
+    return float(median(times[half:])) / first - 1.0 if first else 0.0
 
 
 def slowest(record: Record, mode: str, column: str) -> Array:
@@ -134,25 +139,22 @@ def _measured(record: Record, mode: str, column: str) -> Array:
 
     Only the last iteration of an accumulation exchanges gradients, so a median over single iterations would hide it.
     """
-    cycle = _accumulation(record)
-    arrays = [_without_warmup(rank.modes[mode], column) for rank in record.ranks]
-    if min(map(len, arrays)) < cycle:  # imported averages are one row for a whole accumulation
+    return np.asarray(_several(record, mode, (column,))[0])
+
+
+def _several(record: Record, mode: str, columns: Sequence[str]) -> Array:
+    """The same for several columns at once, the first axis: one conversion is much quicker than one for each."""
+    cycle = accumulation(str(record.resolved.get("strategy", "sync")))
+    arrays = []
+    for one in (rank.modes[mode] for rank in record.ranks):
+        values = np.array([one.columns[name] for name in columns], dtype=np.float64)
+        arrays.append(values[:, ~np.array(one.warmup, dtype=bool)] if any(one.warmup) else values)
+    least = min(array.shape[1] for array in arrays)
+    if least < cycle:  # imported averages are one row for a whole accumulation
         cycle = 1
-    whole = min(map(len, arrays)) // cycle * cycle
-    stacked = np.stack([array[:whole] for array in arrays])
-    return stacked.reshape(len(arrays), -1, cycle).mean(axis=2) if cycle > 1 else stacked
-
-
-def _accumulation(record: Record) -> int:
-    from steplab.core.trial import accumulation
-
-    return accumulation(str(record.resolved.get("strategy", "sync")))
-
-
-def _without_warmup(mode: Mode, column: str) -> Array:
-    counts = ~np.asarray(mode.warmup, dtype=bool)
-    values: Array = np.asarray(mode.columns[column], dtype=np.float64)[counts]
-    return values
+    whole = least // cycle * cycle
+    stacked = np.stack([array[:, :whole] for array in arrays], axis=1)
+    return stacked.reshape(len(columns), len(arrays), -1, cycle).mean(axis=3) if cycle > 1 else stacked
 
 
 def _around(record: Record) -> dict[str, Any]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
+import os
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,11 +32,12 @@ from steplab.store.training import epochs_table
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 4  # of the cached tables; another one makes them again
+VERSION = 5  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers", "epochs")
 FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
 MOST_SEGMENTS = 16
-CHUNK = 5000  # records parsed before their columns are packed
+CHUNK = 2500  # records parsed before their columns are packed
+MANY = 5000  # records from which on further processes pay for their start
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def load(root: Path) -> Tables:
     segments = _valid_segments(folder, done)
     fresh = sorted(done - {name for segment in segments for name in segment.trials})
     unreadable: list[str] = []
-    made = [_parse(folder, fresh[at : at + CHUNK], unreadable) for at in range(0, len(fresh), CHUNK)]
+    made = _parsed(folder, fresh, unreadable)
     parts = [segment.read() for segment in segments] + made
     tables = _joined(parts)
     if fresh and not unreadable:
@@ -124,6 +128,26 @@ def _valid_segments(folder: StudyFolder, done: set[str]) -> list[_Segment]:
     return segments if len(covered) == len(set(covered)) else []
 
 
+def _parsed(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> list[_Part]:
+    """The columns of records, chunk by chunk; many of them in several processes."""
+    chunks = [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)]
+    processes = min(os.cpu_count() or 1, len(chunks))
+    if len(names) < MANY or processes < 2:
+        return [_parse(folder, chunk, unreadable) for chunk in chunks]
+    # Spawned and not forked: a fork of a process with threads (Arrow has some) may hang.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        made = []
+        for part, problems in pool.map(_parse_apart, [folder] * len(chunks), chunks):
+            made.append(part)
+            unreadable.extend(problems)
+    return made
+
+
+def _parse_apart(folder: StudyFolder, names: Sequence[str]) -> tuple[_Part, list[str]]:
+    unreadable: list[str] = []
+    return _parse(folder, names, unreadable), unreadable
+
+
 def _parse(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> _Part:
     """Read records into columns; one that cannot be read is named, not passed over in silence."""
     good = []
@@ -148,11 +172,14 @@ def _iterations(good: Sequence[Record]) -> pa.Table:
         "iteration": _concatenated([np.arange(n, dtype=np.int32) for n in counts], np.int32),
         "warmup": _concatenated([np.asarray(m.warmup, dtype=bool) for *_, m in blocks], np.bool_),
     }
-    for name in RAW:
-        arrays = [
-            np.asarray(m.columns.get(name, np.full(n, np.nan))) for (*_, m), n in zip(blocks, counts, strict=True)
-        ]
-        columns[name] = pa.array(_concatenated(arrays, np.float64), from_pandas=True)
+    # One conversion for all columns of a block: a study has many blocks, and each conversion its price.
+    none = [[float("nan")] * n for n in counts]
+    arrays = [
+        np.array([m.columns.get(name, missing) for name in RAW], dtype=np.float64)
+        for (*_, m), missing in zip(blocks, none, strict=True)
+    ]
+    values = np.concatenate(arrays, axis=1) if arrays else np.empty((len(RAW), 0))
+    columns |= {name: pa.array(row, from_pandas=True) for name, row in zip(RAW, values, strict=True)}
     return pa.table(columns)
 
 

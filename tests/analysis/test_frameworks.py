@@ -1,0 +1,104 @@
+"""Frameworks are compared in pairs; what is called real is real, and chance finds nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from steplab.analysis.frameworks import Comparison, compare_frameworks
+
+FACTORS = ["framework", "batch_size", "workers"]
+
+
+def trials(
+    speed: dict[str, float], *, noise: float = 0.05, block: float = 0.0, seed: int = 0, **own: Any
+) -> pd.DataFrame:
+    """Six configurations, four replicates; `block` is noise that a replicate's trials share."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for replicate in range(4):
+        for batch in (8, 16, 32, 64, 128, 256):
+            shared = rng.normal(0, block)
+            for framework, rate in speed.items():
+                value = rate * batch**0.5 * np.exp(shared + rng.normal(0, noise))
+                rows.append({"framework": framework, "batch_size": batch, "workers": 1, "throughput": value,
+                             "replicate": replicate, "status": "ok"} | own)  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def overall(found: list[Comparison], measure: str = "throughput") -> list[Comparison]:
+    return [one for one in found if one.factors is None and one.measure == measure]
+
+
+def test_without_noise_the_ratio_is_exact() -> None:
+    (one,) = overall(compare_frameworks(trials({"torch": 2.0, "mxnet": 1.0}, noise=0.0), FACTORS))
+    assert (one.first, one.second, one.better) == ("mxnet", "torch", "torch")
+    assert (one.ratio, one.low, one.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_ratios_lie_inside_their_intervals_in_most_repetitions() -> None:
+    inside = np.zeros(2)
+    for seed in range(100):
+        first, *each = compare_frameworks(trials({"a": 1.0, "b": 1.3}, seed=seed), FACTORS)
+        for at, one in enumerate((first, each[0])):
+            assert one.low is not None and one.high is not None
+            inside[at] += one.low <= 1 / 1.3 <= one.high
+    assert inside.min() >= 90
+
+
+def test_chance_makes_no_difference_real() -> None:
+    wrong = [
+        any(
+            one.real
+            for one in compare_frameworks(trials({"a": 1.0, "b": 1.0, "c": 1.0}, seed=seed), FACTORS)
+            if one.factors
+        )
+        for seed in range(60)
+    ]
+    assert np.mean(wrong) <= 0.1
+
+
+def test_pairing_removes_what_a_replicate_shares() -> None:
+    (one,) = overall(compare_frameworks(trials({"a": 1.0, "b": 1.1}, noise=0.01, block=0.5), FACTORS))
+    assert one.real and one.better == "b"
+    assert one.ratio == pytest.approx(1 / 1.1, rel=0.02)
+
+
+def test_joules_of_different_sources_are_never_compared() -> None:
+    table = trials({"a": 1.0, "b": 1.0}, energy_j=10.0)
+    table["energy_provenance"] = table["framework"].map({"a": "rapl", "b": "estimated"})
+    assert not [one for one in compare_frameworks(table, FACTORS) if one.measure.startswith("energy")]
+    table["energy_provenance"] = "rapl"
+    assert overall(compare_frameworks(table, FACTORS), "energy of a trial (rapl)")
+
+
+def test_less_is_better_for_memory_and_time_to_accuracy() -> None:
+    table = trials({"a": 1.0, "b": 1.0})
+    for name in ("memory_bytes", "time_to_target_s"):
+        table[name] = table["framework"].map({"a": 1.0, "b": 2.0}) * np.random.default_rng(1).lognormal(
+            0, 0.01, len(table)
+        )
+    found = compare_frameworks(table, FACTORS)
+    assert [overall(found, name)[0].better for name in ("memory", "time to accuracy")] == ["a", "a"]
+
+
+def test_own_factors_of_a_framework_make_variants_of_it() -> None:
+    plain, compiled = trials({"torch": 1.0, "jax": 1.5}), trials({"torch": 1.4}, seed=9)
+    plain["compile"] = plain["framework"].map({"torch": "no"})
+    table = pd.concat([plain, compiled.assign(compile="yes")], ignore_index=True)
+    found = overall(compare_frameworks(table, [*FACTORS, "compile"]))
+    assert [(one.first, one.second) for one in found] == [("jax", "torch compile=no"), ("jax", "torch compile=yes")]
+
+
+def test_single_pairs_show_nothing() -> None:
+    table = trials({"a": 1.0, "b": 2.0})
+    (one,) = compare_frameworks(table[(table["replicate"] == 0) & (table["batch_size"] == 8)], FACTORS)
+    assert not one.real and one.low is None
+    assert "shows nothing" in one.sentence
+
+
+def test_one_framework_is_not_compared() -> None:
+    assert compare_frameworks(trials({"a": 1.0}), FACTORS) == []

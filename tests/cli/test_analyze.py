@@ -1,0 +1,41 @@
+"""`steplab analyze`: readable within 80 columns, complete as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def folder(tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]) -> Path:
+    """A synthetic study that loses most to the exchange."""
+    path = study_file(workers=[1, 2, 4], batch_size=[8, 16], latency_s=0.01, noise=0.01)
+    assert steplab("run", path, "--out", "out").code == 0
+    return tmp_path / "out"
+
+
+def test_text_json_and_sections_agree(folder: Path, steplab: Callable[..., Any]) -> None:
+    text = steplab("analyze", folder, env={"COLUMNS": "80"}).out
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for part in ("The highest throughput", "95 % interval", "where a step's time goes", "S-SGD", "Gustafson", "noise:"):
+        assert part in text, part
+    document = steplab("analyze", folder, "--json").json
+    assert {"groups", "effects", "noise", "scaling", "why", "frameworks", "unexplained", "sentences"} <= set(document)
+    assert len(document["groups"]) == 6
+    assert [len(series["points"]) for series in document["scaling"]] == [3, 3]
+    assert {one["causes"][0]["key"] for one in document["why"]} == {"communication"}
+    why = steplab("analyze", folder, "--why", env={"COLUMNS": "80"}).out
+    assert "The main cause is communication" in why
+    assert "× the throughput (predicted)" in why
+    assert all(len(line) <= 80 for line in why.splitlines())
+    only = steplab("analyze", folder, "--section", "phases").out
+    assert "where a step's time goes" in only and "Gustafson" not in only
+
+
+def test_a_section_that_does_not_exist_is_one_sentence(folder: Path, steplab: Callable[..., Any]) -> None:
+    ran = steplab("analyze", folder, "--section", "scalin")
+    assert ran.code == 1
+    assert "did you mean 'scaling'" in ran.err
