@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from steplab.analysis.leftover import unexplained
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.core.units import count, seconds, span
@@ -45,7 +44,6 @@ def sentences(analysis: Analysis) -> list[Sentence]:
         (_scaling(analysis), "scaling"),
         (_frameworks(analysis), "frameworks"),
         (_effect(analysis), "effects"),
-        *((text, "phases") for text in unexplained(analysis.groups, analysis.varied)),
         (_trust(analysis), "noise"),
     ]
     return [Sentence(text, evidence) for text, evidence in said if text]
