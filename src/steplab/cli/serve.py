@@ -123,15 +123,15 @@ class View:
         from steplab.store.paths import StudyFolder
 
         place = StudyFolder(self.folder)
-        trials = plan(read_study(place.study))
-        done = records.done(place)
+        study, done = read_study(place.study), records.done(place)
+        trials = done if study.imported else {trial.id for trial in plan(study)}
         for trial in done - set(self.statuses):
             try:
                 record = records.read_record(place.record(trial))
             except RecordError:
                 continue
             self.statuses[trial] = (record.status, record.seconds)
-        mine = [self.statuses[one.id] for one in trials if one.id in done and one.id in self.statuses]
+        mine = [self.statuses[one] for one in trials & done if one in self.statuses]
         ok = sum(status == "ok" for status, _ in mine)
         left = len(trials) - len(mine)
         each = sum(seconds for _, seconds in mine) / len(mine) if mine else None
