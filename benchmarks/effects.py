@@ -27,7 +27,7 @@ def made(levels: dict[str, int], replicates: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    designed(made({"a": 2}, 4), ["a"])
+    designed(made({"a": 2, "b": 2, "c": 2}, 3), ["a", "b", "c"])
     print(f"{'trials':>8} {'terms':>6} {'seconds':>8} {'target':>7} {'peak GB':>8}")
     for levels, replicates, target in ((SMALL, 3, 1.0), (LARGE, 3, 10.0)):
         trials = made(levels, replicates)

@@ -162,16 +162,14 @@ def _terms(plan: Layout, logs: Array, pure_df: int) -> tuple[Design, list[int], 
     base += [factor_term(plan, (at,)) for at in range(len(plan.factors))]
     base += [slope_term(plan, at) for at in range(len(plan.slopes))]
     design = Design(base)
-    chosen, lost = _told(design, range(1, len(base)), [0], plan)
+    chosen, lost = _told(design, range(1, len(base)), [0])
     wanted, empty, notes = _pairs(plan, Fit(design, chosen, logs), pure_df)
     design = Design([*base, *(factor_term(plan, pair) for pair in wanted)])
-    chosen, aliased = _told(design, range(len(base), len(design.terms)), chosen, plan)
+    chosen, aliased = _told(design, range(len(base), len(design.terms)), chosen)
     return design, chosen, [*lost, *empty, *aliased], notes
 
 
-def _told(
-    design: Design, candidates: Sequence[int], known: Sequence[int], plan: Layout
-) -> tuple[list[int], list[Inestimable]]:
+def _told(design: Design, candidates: Sequence[int], known: Sequence[int]) -> tuple[list[int], list[Inestimable]]:
     """Take in term after term as long as each adds all its degrees of freedom."""
     chosen, lost = list(known), []
     for at in candidates:
