@@ -9,7 +9,7 @@ FRAMEWORKS := torch tensorflow jax mxnet chainer velox
 DEBIAN := openmpi-bin libopenmpi-dev chromium
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup debian envs demo test check bench clean
+.PHONY: help setup debian envs demo test check docs bench clean
 help:          ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -40,13 +40,16 @@ check: setup   ## lint, types, import rules, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/docs
+	$(BIN)/pytest -q tests/docs -m "not framework"
 
 test: setup envs check  ## all tests, in real frameworks
 	$(BIN)/pytest -q -n 2 --dist loadfile
+
+docs: setup    ## the documentation as a site, in site/
+	$(BIN)/mkdocs build --quiet
 
 bench: setup envs  ## the benchmarks: speeds and disturbances, as figures
 	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:         ## remove what can be made again
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
