@@ -48,7 +48,8 @@ class ResNet18(chainer.Chain):
         units = iter(self.units)
         x = F.relu(self.stem(x))
         for block in range(8):
-            made = next(units)(F.relu(next(units)(x)))
+            made = F.relu(next(units)(x))
+            made = next(units)(made)
             x = F.relu(made + (next(units)(x) if block in (2, 4, 6) else x))
         return self.dense(F.mean(x, axis=(2, 3)))
 
