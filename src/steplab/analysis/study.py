@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
+import pyarrow as pa
 
 from steplab.analysis.configurations import configurations
-from steplab.analysis.effects import Effect, main_effects
+from steplab.analysis.designed import Designed, Effect
+from steplab.analysis.effects import designed
 from steplab.analysis.frameworks import Comparison, compare_frameworks
+from steplab.analysis.imbalance import Imbalance, imbalance
 from steplab.analysis.noise import Noise, judge
 from steplab.analysis.scaling import Scaling, series_of
 from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.unexplained import Unexplained, unexplained
 from steplab.analysis.why import Why, answers
+
+MOST_IMBALANCES = 5
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Analysis:
     """The findings of a study."""
 
     groups: list[Group]
-    effects: list[Effect]
+    designed: Designed
     noise: Noise
     trials: int
     failed: int
@@ -31,6 +36,12 @@ class Analysis:
     why: list[Why] = field(default_factory=list)  # the least efficient configuration first
     frameworks: list[Comparison] = field(default_factory=list)
     unexplained: list[Unexplained] = field(default_factory=list)  # phases that do not sum to the step
+    imbalance: list[Imbalance] = field(default_factory=list)  # the trials in which ranks wait longest
+
+    @property
+    def effects(self) -> list[Effect]:
+        """The main effects."""
+        return self.designed.main
 
     @property
     def fastest(self) -> list[Group]:
@@ -43,13 +54,20 @@ class Analysis:
         return [group for at, (group, sure) in enumerate(zip(self.groups, slower, strict=True)) if not at or not sure]
 
 
-def analyse(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Analysis:
-    """Analyse the table `trials` of a study."""
+def analyse(
+    trials: pd.DataFrame,
+    factors: Sequence[str],
+    cpus: int,
+    iterations: pa.Table | None = None,
+    layers: pa.Table | None = None,
+) -> Analysis:
+    """Analyse the tables of a study; without iterations and layers, imbalance is known only as a number."""
+    waiting = [] if iterations is None or layers is None else imbalance(trials, iterations, layers, MOST_IMBALANCES)
     cells = configurations(trials, factors)
     groups = groups_of(cells)
     return Analysis(
         groups=sorted(groups, key=lambda group: -group.throughput),
-        effects=main_effects(trials, factors),
+        designed=designed(trials, factors),
         noise=judge(trials, factors, cpus),
         trials=len(trials),
         failed=int((trials["status"] != "ok").sum()) if len(trials) else 0,
@@ -58,4 +76,5 @@ def analyse(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Analysis
         why=answers(cells, groups),
         frameworks=compare_frameworks(trials, factors),
         unexplained=unexplained(cells),
+        imbalance=waiting,
     )

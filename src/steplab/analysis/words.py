@@ -90,7 +90,18 @@ def _scaling(analysis: Analysis) -> str:
     text += f"speed-up {best.speedup.value:.2f}, {best.speedup.low:.2f} to {best.speedup.high:.2f})"
     if worst is best:
         return f"{text}.{_cause(analysis)}"
-    return f"{text} and {worst.efficiency:.0%} at worst ({_label(worst, analysis)}).{_cause(analysis)}"
+    text += f" and {worst.efficiency:.0%} at worst ({_label(worst, analysis)})"
+    doubt = "" if _lowest(best) > _highest(worst) else ", which noise alone could make"
+    return f"{text}{doubt}.{_cause(analysis)}"
+
+
+def _lowest(group: Group) -> float:
+    """The lower end of an efficiency's interval."""
+    return (group.efficiency or 0.0) * group.speedup.low / group.speedup.value if group.speedup else 0.0
+
+
+def _highest(group: Group) -> float:
+    return (group.efficiency or 0.0) * group.speedup.high / group.speedup.value if group.speedup else 0.0
 
 
 def _cause(analysis: Analysis) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from steplab.analysis.effect_words import TABLE_COLUMNS, describe, table_rows
 from steplab.analysis.scaling import Estimate, Scaling
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
@@ -239,8 +240,20 @@ def effects(view: View) -> None:
         for one in view.shown(found)
     ]
     title = "main effects on the step time (ratios)"
-    console().print(table(["factor", "levels", "ratio", "95 %", "verdict"], rows, title=title, left=2))
+    console().print(table(["factor", "levels", "ratio", "95 % of all", "verdict"], rows, title=title, left=2))
     view.rest(found)
+    if view.analysis.designed.anova:
+        rows = [list(row) for row in table_rows(view.analysis.designed)]
+        console().print(table(list(TABLE_COLUMNS), rows, title="analysis of variance"))
+    for text in describe(view.analysis.designed):
+        console().print(text, markup=False)
+
+
+def imbalance(view: View) -> None:
+    """Which rank waits for which, and where the slow one spends its time."""
+    for one in view.analysis.imbalance:
+        doubt = f" (the trial is {one.verdict})" if one.verdict not in (None, "clean") else ""
+        console().print(f"imbalance, trial {one.trial}: {one.sentence}; LIF {one.lif:.2f}{doubt}", markup=False)
 
 
 def noise(view: View) -> None:
@@ -262,6 +275,7 @@ SECTIONS: dict[str, Callable[[View], None]] = {
     "scaling": scaling,
     "frameworks": frameworks,
     "effects": effects,
+    "imbalance": imbalance,
     "noise": noise,
 }
 

@@ -34,7 +34,7 @@ def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S) -> R
     place = StudyFolder(folder)
     loaded = tables.load(folder)
     study = read_study(place.study)
-    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1)
+    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
     fastest: dict[str, object] = dict(analysis.groups[0].factors) if analysis.groups else {}
     modelled = _models(folder, loaded, models, budget_s, fastest)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ def analyze(
     loaded = tables.load(folder)
     for problem in loaded.unreadable:
         console(stderr=True).print(f"left out: {problem}", markup=False)
-    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1)
+    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
     if as_json:
         said = [str(sentence) for sentence in sentences(analysis)]
         print_json(document(analysis) | {"sentences": said, "unreadable": loaded.unreadable})
@@ -71,6 +72,8 @@ def document(analysis: Analysis) -> dict[str, Any]:
     return {
         "groups": [_group(group) for group in analysis.groups],
         "effects": analysis.effects,
+        "designed": analysis.designed,
+        "imbalance": [asdict(one) | {"sentence": one.sentence} for one in analysis.imbalance],
         "noise": analysis.noise,
         "scaling": analysis.scaling,
         "why": analysis.why,
