@@ -8,33 +8,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from steplab.cli import main
-
-
-@pytest.fixture
-def steplab(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., SimpleNamespace]:
-    """Call a command in this process: starting an interpreter for each would take most of the time."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments: object) -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["steplab", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        parsed = json.loads(said.out) if "--json" in arguments else None
-        return SimpleNamespace(code=ended.value.code or 0, out=said.out, err=said.err, json=parsed)
-
-    return call
-
 
 STUDY = """[study]
 name = "rehearsal"
@@ -66,9 +42,9 @@ def folder(measured: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(measured, tmp_path / "runs"))
 
 
-def test_the_default_timeline_is_of_the_highest_throughput(folder: Path, steplab: Callable[..., Any]) -> None:
-    said = steplab("export", folder, "--table", "trace", "--to", "trace.json", "--json").json
-    best = max(steplab("analyze", folder, "--json").json["groups"], key=lambda group: group["throughput"])
+def test_the_default_timeline_is_of_the_highest_throughput(folder: Path, in_process: Callable[..., Any]) -> None:
+    said = in_process("export", folder, "--table", "trace", "--to", "trace.json", "--json").json
+    best = max(in_process("analyze", folder, "--json").json["groups"], key=lambda group: group["throughput"])
     assert said["config"] == best["factors"]
     assert said["why"] == "the highest throughput"
     events = json.loads((folder.parent / "trace.json").read_text())["traceEvents"]
@@ -76,28 +52,30 @@ def test_the_default_timeline_is_of_the_highest_throughput(folder: Path, steplab
     assert {"t_f", "t_b", "t_move", "t_u"} <= {event["name"] for event in events}
 
 
-def test_a_trial_can_be_named_and_the_output_is_the_same_each_time(folder: Path, steplab: Callable[..., Any]) -> None:
+def test_a_trial_can_be_named_and_the_output_is_the_same_each_time(
+    folder: Path, in_process: Callable[..., Any]
+) -> None:
     trial = sorted((folder / "records").glob("*.json"))[0].stem
     for name in ("a.json", "b.json"):
-        ran = steplab("export", folder, "--table", "trace", "--trial", trial, "--to", name)
+        ran = in_process("export", folder, "--table", "trace", "--trial", trial, "--to", name)
         assert trial in ran.out
     assert (folder.parent / "a.json").read_bytes() == (folder.parent / "b.json").read_bytes()
 
 
 @pytest.mark.parametrize("where", ["mlflow:out", "tensorboard:out", "extrap:out.txt", "out.extrap.txt", "out.parquet"])
-def test_every_target_is_written(where: str, folder: Path, steplab: Callable[..., Any]) -> None:
-    ran = steplab("export", folder, "--to", where, "--json")
+def test_every_target_is_written(where: str, folder: Path, in_process: Callable[..., Any]) -> None:
+    ran = in_process("export", folder, "--to", where, "--json")
     assert ran.code == 0
     assert ran.json["rows"] in (4, 8)
     assert Path(folder.parent, ran.json["file"]).exists()
 
 
-def test_extra_p_gives_back_what_it_was_given(folder: Path, steplab: Callable[..., Any]) -> None:
-    assert steplab("export", folder, "--to", "x.extrap.txt").code == 0
-    assert steplab("import", "extrap", "x.extrap.txt", "--out", "back").code == 0
+def test_extra_p_gives_back_what_it_was_given(folder: Path, in_process: Callable[..., Any]) -> None:
+    assert in_process("export", folder, "--to", "x.extrap.txt").code == 0
+    assert in_process("import", "extrap", "x.extrap.txt", "--out", "back").code == 0
 
     def medians(place: object) -> dict[tuple[int, int], float]:
-        groups = steplab("analyze", place, "--json").json["groups"]
+        groups = in_process("analyze", place, "--json").json["groups"]
         return {(g["factors"]["batch_size"], g["factors"]["workers"]): g["t_iter"]["median"] for g in groups}
 
     assert medians("back") == pytest.approx(medians(folder))
@@ -121,13 +99,13 @@ def test_extra_p_gives_back_what_it_was_given(folder: Path, steplab: Callable[..
     ],
 )
 def test_a_mistake_is_one_sentence_and_writes_nothing(
-    arguments: tuple[str, ...], said: str, folder: Path, steplab: Callable[..., Any]
+    arguments: tuple[str, ...], said: str, folder: Path, in_process: Callable[..., Any]
 ) -> None:
     full = folder.parent / "full"
     full.mkdir()
     (full / "file").write_text("mine")
     before = sorted(folder.parent.iterdir())
-    ran = steplab("export", folder, *arguments)
+    ran = in_process("export", folder, *arguments)
     assert ran.code == 1
     assert said in ran.err
     assert len(ran.err.strip().splitlines()) == 1
@@ -135,10 +113,10 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(
     assert [path.name for path in full.iterdir()] == ["file"]
 
 
-def test_a_study_with_only_failures_has_no_timeline(folder: Path, steplab: Callable[..., Any]) -> None:
+def test_a_study_with_only_failures_has_no_timeline(folder: Path, in_process: Callable[..., Any]) -> None:
     for path in (folder / "records").glob("*.json"):
         record = json.loads(path.read_text())
         path.write_text(json.dumps(record | {"status": "failed", "reason": "made so", "ranks": []}))
-    ran = steplab("export", folder, "--table", "trace", "--to", "x.json")
+    ran = in_process("export", folder, "--table", "trace", "--to", "x.json")
     assert (ran.code, "no trial has been measured" in ran.err) == (1, True)
-    assert steplab("export", folder, "--to", "mlflow:runs-of-failures").code == 0
+    assert in_process("export", folder, "--to", "mlflow:runs-of-failures").code == 0

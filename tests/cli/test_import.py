@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from steplab.cli import main
-
 DATA = Path(__file__).parents[1] / "data"
 MMU = (DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv")
 TEXT = "PARAMETER workers\nPOINTS 1 2\nREGION step\nMETRIC t_iter\nDATA 1 1.1\nDATA 1.5 1.6\n"
-
-
-@pytest.fixture
-def steplab(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., SimpleNamespace]:
-    """Call a command in this process: starting an interpreter for each would take most of the time."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments: object) -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["steplab", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        parsed = json.loads(said.out) if "--json" in arguments else None
-        return SimpleNamespace(code=ended.value.code or 0, out=said.out, err=said.err, json=parsed)
-
-    return call
 
 
 def profiled(folder: Path) -> Path:
@@ -53,13 +29,13 @@ def profiled(folder: Path) -> Path:
 
 
 @pytest.fixture
-def imported(steplab: Callable[..., Any], tmp_path: Path) -> Callable[[str], Path]:
+def imported(in_process: Callable[..., Any], tmp_path: Path) -> Callable[[str], Path]:
     """An imported folder of a format."""
 
     def make(form: str) -> Path:
         (tmp_path / "x.txt").write_text(TEXT)
         sources = {"kineto": [profiled(tmp_path / "traces")], "csv": MMU, "extrap": [tmp_path / "x.txt"]}
-        ran = steplab("import", form, *sources[form], "--out", "study", "--json")
+        ran = in_process("import", form, *sources[form], "--out", "study", "--json")
         assert (ran.code, ran.json["format"]) == (0, form)
         return tmp_path / "study"
 
@@ -68,50 +44,52 @@ def imported(steplab: Callable[..., Any], tmp_path: Path) -> Callable[[str], Pat
 
 @pytest.mark.parametrize("form", ["kineto", "csv", "extrap"])
 def test_every_reader_takes_an_imported_folder(
-    form: str, imported: Callable[[str], Path], steplab: Callable[..., Any]
+    form: str, imported: Callable[[str], Path], in_process: Callable[..., Any]
 ) -> None:
     folder = imported(form)
-    status = steplab("status", folder, "--json").json
+    status = in_process("status", folder, "--json").json
     assert status["ok"] == status["trials"] > 0
     assert status["left"] == 0
-    assert steplab("analyze", folder, "--json").json["groups"]
+    assert in_process("analyze", folder, "--json").json["groups"]
     for command in (("report", folder), ("export", folder, "--to", "trials.csv"),
                     ("export", folder, "--table", "trace", "--to", "trace.json")):  # fmt: skip
-        assert steplab(*command).code == 0
+        assert in_process(*command).code == 0
 
 
 @pytest.mark.parametrize("form", ["kineto", "csv", "extrap"])
 def test_an_imported_study_is_not_run(
-    form: str, imported: Callable[[str], Path], steplab: Callable[..., Any], study_file: Callable[..., Path]
+    form: str, imported: Callable[[str], Path], in_process: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
     folder = imported(form)
-    ran = steplab("run", folder / "study.toml", "--dry-run")
+    ran = in_process("run", folder / "study.toml", "--dry-run")
     assert ran.code == 1
     assert "measured elsewhere" in ran.err
-    mixed = steplab("run", study_file(), "--out", folder)
+    mixed = in_process("run", study_file(), "--out", folder)
     assert mixed.code == 1
     assert "another kind or measurement protocol" in mixed.err
 
 
-def test_the_mmu_tables_are_analysed_and_flagged(imported: Callable[[str], Path], steplab: Callable[..., Any]) -> None:
-    found = steplab("analyze", imported("csv"), "--json").json
+def test_the_mmu_tables_are_analysed_and_flagged(
+    imported: Callable[[str], Path], in_process: Callable[..., Any]
+) -> None:
+    found = in_process("analyze", imported("csv"), "--json").json
     assert len(found["groups"]) == 27
     assert any("the phases do not sum to t_iter" in sentence for sentence in found["sentences"])
 
 
-def test_what_is_known_otherwise_can_be_said(steplab: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_is_known_otherwise_can_be_said(in_process: Callable[..., Any], tmp_path: Path) -> None:
     traces = profiled(tmp_path / "traces")
-    assert steplab("import", "kineto", traces, "--set", "network=resnet50,batch_size=32", "--out", "s").code == 0
-    (group,) = steplab("analyze", "s", "--json").json["groups"]
+    assert in_process("import", "kineto", traces, "--set", "network=resnet50,batch_size=32", "--out", "s").code == 0
+    (group,) = in_process("analyze", "s", "--json").json["groups"]
     assert group["factors"] == {"framework": "torch", "workers": 2, "network": "resnet50", "batch_size": 32}
     assert group["throughput"] == pytest.approx(64 / 91e-6)
 
 
-def test_models_are_fitted_to_imported_times(steplab: Callable[..., Any], tmp_path: Path) -> None:
+def test_models_are_fitted_to_imported_times(in_process: Callable[..., Any], tmp_path: Path) -> None:
     rows = [f"{batch},{workers},{0.5 + batch / 16 + workers}" for batch in (8, 16, 32, 64) for workers in (1, 2, 3)]
     (tmp_path / "t.csv").write_text("\n".join(["batch,nodes,ms", *rows]).replace("ms", "step_time_ms"))
-    assert steplab("import", "csv", "t.csv", "--out", "study").code == 0
-    ran = steplab("fit", "study", "--target", "t_iter", "--intrinsic", "batch_size,workers", "--model", "linear",
+    assert in_process("import", "csv", "t.csv", "--out", "study").code == 0
+    ran = in_process("fit", "study", "--target", "t_iter", "--intrinsic", "batch_size,workers", "--model", "linear",
                   "--out", "m.json", "--json")  # fmt: skip
     assert ran.code == 0
     assert ran.json["train"]["r2"] == pytest.approx(1.0)
@@ -131,11 +109,11 @@ def test_models_are_fitted_to_imported_times(steplab: Callable[..., Any], tmp_pa
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_no_folder(
-    arguments: tuple[object, ...], said: str, steplab: Callable[..., Any], tmp_path: Path
+    arguments: tuple[object, ...], said: str, in_process: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
-    ran = steplab("import", *arguments)
+    ran = in_process("import", *arguments)
     assert ran.code == 1
     assert said in ran.err
     assert len(ran.err.strip().splitlines()) == 1

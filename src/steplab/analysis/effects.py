@@ -29,6 +29,7 @@ from steplab.analysis.designed import (
     Scale,
     Trend,
 )
+from steplab.analysis.holm import holm
 
 __all__ = ["Effect", "anova", "designed", "interactions", "main_effects", "residual_checks"]
 
@@ -254,10 +255,10 @@ def _table(model: _Model) -> list[AnovaRow]:
         rows.append(("higher order", (), residual_df - model.pure.df, max(residual - model.pure.sum_squares, 0.0)))
         residual_df, residual = model.pure.df, model.pure.sum_squares
     tests = [_tested(model, name, squares, df) for name, _, df, squares in rows]
-    holm = _holm([p for _, p in tests])
+    corrections = holm([p for _, p in tests])
     made = [
         AnovaRow(name, factors, df, squares, squares / total if total else 0.0, f, p, corrected)
-        for (name, factors, df, squares), (f, p), corrected in zip(rows, tests, holm, strict=True)
+        for (name, factors, df, squares), (f, p), corrected in zip(rows, tests, corrections, strict=True)
     ]
     return [
         *made,
@@ -286,17 +287,6 @@ def _tested(model: _Model, name: str, squares: float, df: int) -> tuple[float | 
         return float("inf"), 0.0
     f = squares / df / spread**2
     return float(f), float(distribution.sf(f, df, freedom))
-
-
-def _holm(values: Sequence[float | None]) -> list[float | None]:
-    """Holm's corrected p-values (Scandinavian Journal of Statistics 6, 1979); None stays None."""
-    ranked = sorted((p, at) for at, p in enumerate(values) if p is not None)
-    made: list[float | None] = [None] * len(values)
-    largest = 0.0
-    for rank, (p, at) in enumerate(ranked):
-        largest = max(largest, min(1.0, p * (len(ranked) - rank)))
-        made[at] = largest
-    return made
 
 
 def _trends(marginal: Marginal, mains: Sequence[int]) -> list[Trend]:

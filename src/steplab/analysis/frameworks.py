@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import missing
+from steplab.analysis.holm import holm
 from steplab.core.trial import Level, plain_level
 
 Array = NDArray[np.float64]
@@ -56,7 +57,7 @@ def compare_frameworks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Com
     shared, ok = _variants(ok, factors)
     made: list[Comparison] = []
     for rows, column, name, more in _measures(ok):
-        made += _holm(_measure(rows, shared, column, name), more)
+        made += _told_apart(_measure(rows, shared, column, name), more)
     return made
 
 
@@ -143,17 +144,13 @@ def _comparison(
     return Comparison(name, first, second, levels, float(np.exp(mean)), low, high, pairs, p, False, "", "")
 
 
-def _holm(found: list[Comparison], more_is_better: bool) -> list[Comparison]:
+def _told_apart(found: list[Comparison], more_is_better: bool) -> list[Comparison]:
     """Mark what is real: overall comparisons and those of configurations are two families of questions."""
     made: list[Comparison] = []
     for family in ([c for c in found if c.factors is None], [c for c in found if c.factors is not None]):
-        tested = sorted((c for c in family if c.p is not None), key=lambda c: c.p or 0.0)
-        real: set[int] = set()
-        for rank, one in enumerate(tested):
-            if (one.p or 0.0) > (1 - LEVEL) / (len(tested) - rank):
-                break
-            real.add(id(one))
-        made += [_judged(one, id(one) in real, more_is_better) for one in family]
+        corrected = holm([one.p for one in family])
+        real = [p is not None and p <= 1 - LEVEL for p in corrected]
+        made += [_judged(one, sure, more_is_better) for one, sure in zip(family, real, strict=True)]
     return made
 
 
