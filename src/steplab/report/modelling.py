@@ -25,6 +25,7 @@ FOLDS = 5
 FEW_ROWS = 200  # up to that many rows every one is predicted by a model that has not seen it
 FEWEST_FOR_SCAN = 12
 MOST_FOR_SCAN = 240
+ENOUGH_ROWS = 300  # of a large study, to fit the model that is judged; the model that is shown has all rows
 MOST_FORECASTS = 3
 FARTHEST = 4  # the forecast goes to that many times the most workers measured
 
@@ -160,7 +161,11 @@ def _splits(chosen: Chosen) -> tuple[list[tuple[Array, Array]], str]:
         folds = random_folds(len(chosen.y), chosen.groups, FOLDS)
     except SteplabError:
         return [], "the trials it was fitted to"
-    return (folds, "held-out trials") if len(chosen.y) <= FEW_ROWS else (folds[:1], "a held-out fifth of the trials")
+    if len(chosen.y) <= FEW_ROWS:
+        return folds, "held-out trials"
+    train, test = folds[0]
+    some = train[np.unique(np.linspace(0, len(train) - 1, min(len(train), ENOUGH_ROWS)).astype(int))]
+    return [(some, test)], f"a held-out fifth of the trials (from {len(some)} others)"
 
 
 def _judged(name: str, chosen: Chosen, y: Array, splits: list[tuple[Array, Array]]) -> Judged:
