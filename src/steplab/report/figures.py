@@ -25,7 +25,7 @@ class Chart:
 CHARTS = (
     Chart(
         "step-time", "Step time", times.step_times,
-        "Medians over the replicates of each configuration with 95 % intervals, the highest throughput on top (at most 40).",
+        "Medians over a configuration's replicates with 95 % intervals, the highest throughput on top (at most 40).",
         "No trial has been measured yet: run the study with `steplab run`.",
     ),
     Chart(
