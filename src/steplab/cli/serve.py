@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = command_app()
 EVERY_S = 2.0  # a page is not made more often than that
 RESTED = 5.0  # and making it takes at most one part in that many of the time: a study is being measured
-LIVE_MODELS_S = 1.5
+LIVE_MODELS, LIVE_MODELS_S = "linear,quadratic,ssgd", 1.0  # the quickest: the machine is busy measuring
 
 
 @app.command(epilog="Example: steplab serve runs/demo --port 8765")
@@ -107,7 +107,7 @@ class View:
         from steplab.report.html import content, render, state
         from steplab.report.live import served
 
-        data = report_data(self.folder, budget_s=LIVE_MODELS_S)
+        data = report_data(self.folder, LIVE_MODELS, LIVE_MODELS_S)
         progress = self._progress(data.analysis.noise.verdict)
         self.content = content(data)
         page = render(self.content, live=True).encode()

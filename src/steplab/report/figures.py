@@ -25,7 +25,7 @@ class Chart:
 CHARTS = (
     Chart(
         "step-time", "Step time", times.step_times,
-        "Each point is the median over the replicates of a configuration, the highest throughput on top (at most 40).",
+        "Medians over a configuration's replicates with 95 % intervals, the highest throughput on top (at most 40).",
         "No trial has been measured yet: run the study with `steplab run`.",
     ),
     Chart(
@@ -70,7 +70,7 @@ CHARTS = (
     ),
     Chart(
         "effects", "Effects of the factors", effects.effects,
-        "What changing one factor alone multiplies the step time by, all else equal.",
+        "What changing one factor alone multiplies the step time by, with 95 % intervals; hollow: may be no effect.",
         "Effects need a factor with several levels and more trials than levels: add replicates.",
     ),
     Chart(

@@ -38,7 +38,7 @@ def effects(data: ReportData) -> go.Figure | None:
     figure.add_vline(x=1.0, line={"dash": "dash", "color": GREY})
     figure.update_xaxes(type="log", nticks=12)
     figure.update_yaxes(tickvals=places, ticktext=texts, autorange="reversed")
-    x = "ratio of step times with its 95 % interval (hollow: may be no effect)"
+    x = "ratio of step times"
     return finish(figure, x, "", height=rows_height(len(shown)))
 
 

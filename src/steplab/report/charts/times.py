@@ -36,7 +36,7 @@ def step_times(data: ReportData) -> go.Figure | None:
     )  # fmt: skip
     texts = [plain(label(group, data.analysis.varied)) for group in groups]
     figure.update_yaxes(tickvals=list(range(len(groups))), ticktext=texts)
-    return finish(figure, "median step time [ms] with its 95 % interval", "", height=rows_height(len(groups)))
+    return finish(figure, "step time [ms]", "", height=rows_height(len(groups)))
 
 
 def by_factor(data: ReportData) -> go.Figure | None:

@@ -4,7 +4,8 @@ const REACH = 4; // sliders go that many times beyond the measured range
 const STEPS = 400;
 
 function time(value) {
-  if (!Number.isFinite(value)) return "–";
+  if (!Number.isFinite(value)) return value === Infinity ? "∞" : "–";
+  if (value === 0) return "0 s";
   const digits = (x) => String(Number(x.toPrecision(4)));
   if (Math.abs(value) >= 7200) return `${digits(value / 3600)} h`;
   if (Math.abs(value) >= 120) return `${digits(value / 60)} min`;
@@ -100,7 +101,7 @@ function showResults(data, model) {
   const perStep = samplesPerStep(data, row);
   const steps = Number.isFinite(perStep) && chosen.samples > 0 ? Math.ceil(chosen.samples / perStep) : NaN;
   const epoch = isTime && Number.isFinite(steps) ? { value: steps * now.value, low: steps * now.low, high: steps * now.high } : null;
-  const digits = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(3))) : "–");
+  const digits = (x) => (Number.isFinite(x) ? String(Number(x.toPrecision(3))) : x === Infinity ? "∞" : "–");
   const cards = [card("result-time", isTime ? "step time" : model.target, now, isTime ? time : digits, percent)];
   if (isTime) {
     const rate = { value: perStep / now.value, low: perStep / now.high, high: perStep / now.low };
