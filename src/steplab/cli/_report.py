@@ -50,20 +50,19 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
 
     A report measures nothing: `steplab roofline` does, and keeps the ceilings.
     """
-    from steplab.cli._roofline_source import _of_configuration
+    from steplab.cli._roofline_source import of_configuration
     from steplab.core.errors import SteplabError
-    from steplab.core.home import home
     from steplab.report.data import layer_profile
-    from steplab.runner import ceilings
+    from steplab.runner.ceilings import known_ceilings
     from steplab.store import records
 
     timed = layer_profile(tabled.trials, tabled.layers, analysis)[2]
-    known = ceilings._read(home() / "ceilings" / f"{ceilings._key(ceilings._worker()[2])}.json") if timed else None
+    known = known_ceilings() if timed else None
     if known is None:
         return None
     rows = tabled.trials[tabled.trials["trial"].isin(timed)]
     try:
-        return _of_configuration(records.read_record(place.record(timed[0])), rows, tabled.layers, known)
+        return of_configuration(records.read_record(place.record(timed[0])), rows, tabled.layers, known)
     except SteplabError:
         return None  # a network that cannot be counted has no roofline
 

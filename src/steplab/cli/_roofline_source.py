@@ -86,7 +86,7 @@ def _of_study(folder: Path, roofs: Ceilings) -> Iterator[Roofline]:
         record = records.read_record(StudyFolder(folder).record(str(rows["trial"].iloc[0])))
         if record.kind == "infer":
             rows = rows.assign(t_f=_inference(loaded, list(rows["trial"])))
-        yield _of_configuration(record, rows, layers, roofs)
+        yield of_configuration(record, rows, layers, roofs)
 
 
 def _inference(loaded: Tables, trials: list[str]) -> float:
@@ -96,7 +96,7 @@ def _inference(loaded: Tables, trials: list[str]) -> float:
     return float("nan") if found is None or found[0] is None else float(found[0])
 
 
-def _of_configuration(record: Record, rows: pd.DataFrame, layers: pd.DataFrame, roofs: Ceilings) -> Roofline:
+def of_configuration(record: Record, rows: pd.DataFrame, layers: pd.DataFrame, roofs: Ceilings) -> Roofline:
     from steplab.analysis.roofline import Roofline, placed, times_of
     from steplab.core.trial import describe
     from steplab.costs.network import cost

@@ -55,17 +55,26 @@ class _Seen:
 
 def ceilings(remeasure: bool = False, seconds: float = SECONDS, progress: Progress = lambda share: None) -> Ceilings:
     """The ceilings of this machine: those measured before, or measured now."""
-    place = home() / "ceilings" / f"{_key(_worker()[2])}.json"
-    known = _read(place)
+    known = known_ceilings()
     if known is not None and not remeasure:
         return known
     made = measure_here(seconds, progress)
     if known is not None and disturbed(made):
         # Disturbance only ever makes a roof too low.
         made = best_of(known, made)
+    place = _place()
     place.parent.mkdir(parents=True, exist_ok=True)
     write_file(place, json.dumps({"format": FORMAT, **asdict(made)}).encode())
     return made
+
+
+def known_ceilings() -> Ceilings | None:
+    """The ceilings of this machine that were measured before."""
+    return _read(_place())
+
+
+def _place() -> Path:
+    return home() / "ceilings" / f"{_key(_worker()[2])}.json"
 
 
 def measure_here(seconds: float = SECONDS, progress: Progress = lambda share: None) -> Ceilings:
