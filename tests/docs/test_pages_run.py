@@ -30,8 +30,6 @@ NOT_RUN = {
     "import": "needs files of other programs",
     "roofline": "measures the machine for minutes",
     "serve": "never ends",
-    "net": "needs rights over the machine's network",
-    "plan": "asks of its own",
     "run": "the same study as on its page",
 }
 
