@@ -56,7 +56,7 @@ def test_a_recorded_inference_replays_its_times(measured: dict[str, Any], forgot
     native = measured["modes"]["native"]
     kept = {name: values for name, values in native["columns"].items() if name not in forgotten}
     rank = {"rank": 0, "modes": {"native": {**native, "columns": kept}}, "loss": 0.0}
-    session = replay.Session({"status": "ok", "reason": "", "ranks": [rank]}, rank=0)
+    session = replay.Session({"status": "ok", "reason": "", "versions": {}, "ranks": [rank]}, rank=0)
     again = loop.measure(job(), session, three_blocks())["modes"]["native"]["columns"]
     for name, values in kept.items():
         assert again[name] == pytest.approx(values), name

@@ -90,7 +90,7 @@ class Configurations:
     def medians(self, names: Sequence[str]) -> pd.DataFrame:
         """Medians over the trials of each configuration, of the columns that there are."""
         have = {name: self.values(name) for name in names if name in self.rows}
-        return pd.DataFrame(have).groupby(self.of).median()
+        return pd.DataFrame(have, index=range(len(self.of))).groupby(self.of).median()
 
 
 def configurations(trials: pd.DataFrame, factors: Sequence[str]) -> Configurations:
