@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
-from steplab.core.steadiness import drift, median_error, middle, robust_sigma
+from steplab.core.steadiness import drift, is_known_to, median_error, middle, robust_sigma
 from steplab.core.trial import accumulation
 from steplab.core.warm_up import CAP, is_steady
 
@@ -55,9 +55,9 @@ def doubt_columns(record: Record, native: Array | None) -> dict[str, Any]:
     row["throttled"] = record.throttled
     if native is None or not native.size:
         return row
-    found = doubts(record, native)
-    row |= {"verdict": verdict(found), "doubts": "; ".join(map(str, found)), "outliers": outlier_share(native)}
-    return row
+    outliers = outlier_share(native)
+    found = doubts(record, native, outliers)
+    return row | {"verdict": verdict(found), "doubts": "; ".join(map(str, found)), "outliers": outliers}
 
 
 def verdict(found: list[Doubt]) -> Verdict:
@@ -71,9 +71,9 @@ def verdict(found: list[Doubt]) -> Verdict:
     return "bad" if any(doubt.bad for doubt in found) else "doubtful"
 
 
-def doubts(record: Record, native: Array) -> list[Doubt]:
+def doubts(record: Record, native: Array, outliers: float) -> list[Doubt]:
     """All that speaks against the trial, what concerns its times first."""
-    found = [_spread(native), _drift(native), _outliers(native), _precision(record, native)]
+    found = [_spread(native), _drift(native), _outliers(outliers, native.size), _precision(record, native)]
     found += [_warmup(record), _others(other_cpu_share(record)), _throttled(record.throttled)]
     return [doubt for doubt in found if doubt is not None]
 
@@ -123,9 +123,8 @@ def _drift(native: Array) -> Doubt | None:
     return Doubt("drift", f"the step time {way} by {abs(found.change):.0%} {where}", abs(found.change) > DRIFT_BAD)
 
 
-def _outliers(native: Array) -> Doubt | None:
-    share = outlier_share(native)
-    if share <= OUTLIERS or share * native.size < FEWEST_OUTLIERS - 0.5:
+def _outliers(share: float, iterations: int) -> Doubt | None:
+    if share <= OUTLIERS or share * iterations < FEWEST_OUTLIERS - 0.5:
         return None
     return Doubt("outliers", f"{share:.0%} of its iterations lie far from the others")
 
@@ -133,6 +132,8 @@ def _outliers(native: Array) -> Doubt | None:
 def _precision(record: Record, native: Array) -> Doubt | None:
     """The interval of the median against what was asked, or against what is of use."""
     asked = record.measure.get("precision")
+    if is_known_to(native, asked if isinstance(asked, float) else ERROR):
+        return None
     error = median_error(native)
     if isinstance(asked, float) and error > asked:
         most = record.measure.get("max_iterations")
