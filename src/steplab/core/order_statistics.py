@@ -36,6 +36,7 @@ def median(values: NDArray[np.float64]) -> NDArray[np.float64]:
 @lru_cache(maxsize=4096)
 def _skipped(n: int, level: float) -> int:
     """How many values may be left out at each end."""
-    from scipy.stats import binom
+    from scipy.special import bdtr
 
-    return max(int(binom.ppf((1 - level) / 2, n, 0.5)) - 1, 0)
+    # The binomial quantile; scipy.stats has it too, and takes three times as long to import.
+    return max(int(np.searchsorted(bdtr(np.arange(n + 1), n, 0.5), (1 - level) / 2)) - 1, 0)
