@@ -9,7 +9,7 @@ FRAMEWORKS := torch tensorflow jax mxnet chainer velox
 DEBIAN := openmpi-bin libopenmpi-dev chromium
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup debian envs demo test check docs bench clean
+.PHONY: help setup debian envs demo test lint check docs bench clean
 help:          ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -35,14 +35,16 @@ demo: setup    ## measure, analyse, fit, predict and report a small real PyTorch
 	$(BIN)/steplab predict runs/demo/model.json --at "batch_size=256,workers=4,strategy=sync"
 	$(BIN)/steplab report runs/demo --out runs/demo/report.html
 
-check: setup   ## lint, types, import rules, docs
+lint: setup    ## style, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint    ## lint, types, import rules, docs
 	$(BIN)/pytest -q tests/docs -m "not framework"
 
-test: setup envs check  ## all tests, in real frameworks
+test: setup envs lint  ## all tests, in real frameworks
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
 docs: setup    ## the documentation as a site, in site/
