@@ -17,12 +17,13 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as Spec
 
 from steplab_worker import adapter as base
 from steplab_worker.adapters import _channels_last as last_
 from steplab_worker.adapters._jax_layers import Arrays, Network, flat
+from steplab_worker.adapters._jax_mesh import AXIS, by_rank, first_of, globally, locally, of_rank
 from steplab_worker.adapters._jax_pieces import JaxPieces
 from steplab_worker.adapters._meeting import addresses
 from steplab_worker.adapters._pieces import LayerWalk, TooLong
@@ -39,7 +40,6 @@ DECLARATION = {
     "layers": "all",
     "factors": {},
 }
-AXIS = "workers"
 START_DEADLINE_S = 120
 
 
@@ -75,7 +75,7 @@ class Session(base.Session):
         """Global arrays for native steps over several ranks, local ones otherwise."""
         wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.kind != "infer"
         if wanted != self.shared:
-            same, mine = (_globally, _by_rank) if wanted else (_locally, _of_rank)
+            same, mine = (globally, by_rank) if wanted else (locally, of_rank)
             self.trained, self.moments = same(self.mesh, (self.trained, self.moments))
             self.own = mine(self.mesh, self.own)
             self.shared = wanted
@@ -98,7 +98,7 @@ class Session(base.Session):
 
     def _step(self, batch: Any, program: Any) -> None:
         self.load(batch)
-        loaded = _by_rank(self.mesh, self.batch, stack=False) if self.shared else self.batch
+        loaded = by_rank(self.mesh, self.batch, stack=False) if self.shared else self.batch
         arguments = (self.trained, self.moments, self.own, loaded, self._number())
         if self.counted is not None:
             self.counted += int("all-reduce" in program.lower(*arguments).compile().as_text())
@@ -135,7 +135,7 @@ class Session(base.Session):
     def exchange(self) -> None:
         """Average the gradients over the ranks."""
         if self.mesh is not None:
-            self.local = _locally(self.mesh, self.programs.average(_by_rank(self.mesh, self.local, stack=False)))
+            self.local = locally(self.mesh, self.programs.average(by_rank(self.mesh, self.local, stack=False)))
 
     def update(self) -> None:
         """The optimiser's step."""
@@ -163,7 +163,7 @@ class Session(base.Session):
 
     def loss(self) -> float:
         """The last batch's loss on this rank (of an inference: the mean of its outputs)."""
-        value = _of_rank(self.mesh, self.value) if self.shared else self.value
+        value = of_rank(self.mesh, self.value) if self.shared else self.value
         return float(np.mean(np.asarray(value))) * (1 if self.job.kind == "infer" else self.job.accumulate)
 
     def outputs(self) -> np.ndarray:
@@ -176,7 +176,7 @@ class Session(base.Session):
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights as arrays."""
-        local = _locally(self.mesh, self.trained) if self.shared else self.trained
+        local = locally(self.mesh, self.trained) if self.shared else self.trained
         return last_.all_outward(self.graph, jax.tree.map(np.array, local))
 
     def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -192,8 +192,8 @@ class Session(base.Session):
         """Weights, moments and buffers as local arrays."""
         trained, moments, (buffers, _) = self.trained, self.moments, self.own
         if self.shared:
-            trained, moments = _locally(self.mesh, (trained, moments))
-            buffers = _of_rank(self.mesh, buffers)
+            trained, moments = locally(self.mesh, (trained, moments))
+            buffers = of_rank(self.mesh, buffers)
         return trained, moments, buffers
 
     def state(self) -> Dict[str, np.ndarray]:
@@ -300,7 +300,7 @@ class _Programs:
         self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
         if mesh is not None:
             self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
-            self.one = _by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
+            self.one = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
 
     def _forward(self, trained: Arrays, buffers: Arrays, batch: Any, number: Any) -> Any:
         def loss(trained: Arrays) -> Any:
@@ -351,34 +351,6 @@ def _mean(gradients: Any) -> Any:
     return jax.lax.pmean(gradients, AXIS)
 
 
-def _globally(mesh: Any, tree: Any) -> Any:
-    """Arrays that are the same on all ranks, as global arrays."""
-    place = NamedSharding(mesh, Spec())
-    return jax.tree.map(lambda one: jax.make_array_from_single_device_arrays(one.shape, place, [one]), tree)
-
-
-def _by_rank(mesh: Any, tree: Any, stack: bool = True) -> Any:
-    """Arrays of this rank as part of global ones: under a new leading axis, or along their first."""
-    place, ranks = NamedSharding(mesh, Spec(AXIS)), mesh.size
-
-    def one_of(array: Any) -> Any:
-        part = array[None] if stack else array
-        shape = (part.shape[0] * ranks, *part.shape[1:])
-        return jax.make_array_from_single_device_arrays(shape, place, [part])
-
-    return jax.tree.map(one_of, tree)
-
-
-def _locally(mesh: Any, tree: Any) -> Any:
-    """This rank's copy of global arrays."""
-    return jax.tree.map(lambda one: one.addressable_data(0), tree)
-
-
-def _of_rank(mesh: Any, tree: Any) -> Any:
-    """This rank's part of global arrays with a leading axis of ranks."""
-    return jax.tree.map(lambda one: one.addressable_data(0)[0], tree)
-
-
 class Adapter(base.Adapter):
     """JAX in one rank."""
 
@@ -396,7 +368,7 @@ class Adapter(base.Adapter):
                 found[0], group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
                 coordinator_bind_address="0.0.0.0:" + found[0].rpartition(":")[2],
             )  # fmt: skip
-            self.mesh = Mesh(np.array([_first_of(rank) for rank in range(group.workers)]), (AXIS,))
+            self.mesh = Mesh(np.array([first_of(rank) for rank in range(group.workers)]), (AXIS,))
 
     def versions(self) -> Dict[str, str]:
         """JAX, XLA's library, and the device."""
@@ -412,8 +384,3 @@ class Adapter(base.Adapter):
         if self.mesh is not None:
             with contextlib.suppress(RuntimeError):
                 jax.distributed.shutdown()
-
-
-def _first_of(rank: int) -> Any:
-    """A rank's first device."""
-    return next(device for device in jax.devices() if device.process_index == rank)

@@ -34,6 +34,7 @@ from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.adapters._tensorflow_fit import FitLoop, make_optimizer
 from steplab_worker.adapters._tensorflow_layers import Network, flat, to_last
 from steplab_worker.adapters._tensorflow_pieces import TensorFlowPieces
+from steplab_worker.adapters._tensorflow_place import Place, devices
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.weights import Key
@@ -77,7 +78,7 @@ COLLECTIVES = ("CollectiveReduce", "NcclAllReduce")
 class Session(base.Session):
     """One trial in TensorFlow."""
 
-    def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], place: "Place"):
+    def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], place: Place):
         self.job, self.graph, self.place, self.strategy = job, graph, place, place.strategy
         tf.random.set_seed(job.seed)
         with self.strategy.scope():
@@ -351,37 +352,6 @@ def _exchanges(function: Any) -> int:
     return int(any(node.op.startswith(COLLECTIVES) for node in nodes))
 
 
-class Place:
-    """Where a trial's replicas are: `workers` of them work together, `replicas` are in this process.
-
-    `rank` of `ranks` is this process's share of the data; ranks that infer do not work together.
-    """
-
-    def __init__(self, strategy: Any, rank: int, ranks: int, workers: int, replicas: int = 1):
-        self.strategy, self.rank, self.ranks, self.workers, self.replicas = strategy, rank, ranks, workers, replicas
-        self.processes = workers // replicas
-        self.gpus = bool(tf.config.list_physical_devices("GPU"))
-
-    def spread(self, tensor: Any) -> Any:
-        """A part of the batch for each replica of this process."""
-        if self.replicas == 1:
-            return tensor
-        return self._values(tf.split(tensor, self.replicas))
-
-    def gather(self, by_replica: List[List[Any]]) -> List[Any]:
-        """Lists by replica as one list of values that each replica sees its own of."""
-        return by_replica[0] if self.replicas == 1 else [self._values(parts) for parts in zip(*by_replica)]
-
-    def local(self, value: Any) -> Any:
-        """The values of the replicas of this process."""
-        return self.strategy.experimental_local_results(value)
-
-    def _values(self, parts: Any) -> Any:
-        return self.strategy.experimental_distribute_values_from_function(
-            lambda context: parts[context.replica_id_in_sync_group]
-        )
-
-
 class Adapter(base.Adapter):
     """TensorFlow in one rank."""
 
@@ -409,7 +379,7 @@ class Adapter(base.Adapter):
         mirrored = workers > 1 and job.options["distribution"] == "mirrored"
         _set_threads(threads * workers if mirrored else threads)
         if mirrored:
-            return Place(tf.distribute.MirroredStrategy(_devices(workers)), 0, 1, workers, workers)
+            return Place(tf.distribute.MirroredStrategy(devices(workers)), 0, 1, workers, workers)
         if workers > 1 and job.kind != "infer":
             found, self.holder = addresses(self.group.rendezvous, "tensorflow", rank, workers)
             os.environ["TF_CONFIG"] = json.dumps(
@@ -422,13 +392,3 @@ class Adapter(base.Adapter):
 def _set_threads(threads: int) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
-
-
-def _devices(number: int) -> List[str]:
-    """Names of that many devices: GPUs if there are enough, else logical CPUs."""
-    gpus = tf.config.list_physical_devices("GPU")
-    if len(gpus) >= number:
-        return ["/gpu:%d" % i for i in range(number)]
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
-    return ["/cpu:%d" % i for i in range(number)]
