@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import platform
@@ -70,7 +71,9 @@ def _open(group: GroupJob) -> Any:
     sys.path[:0] = group.python_path
     module = importlib.import_module("steplab_worker.adapters." + group.framework)
     if group.role == "rank":
-        return module.Adapter(group)
+        adapter = module.Adapter(group)
+        gc.freeze()  # a framework stays as long as its rank: collecting a trial's garbage need not walk through it
+        return adapter
     module.serve(group)
     raise RuntimeError("the %s of %s ended by itself" % (group.role, group.framework))
 

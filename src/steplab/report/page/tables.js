@@ -31,7 +31,7 @@ function matcher(table, word) {
 
 function chosenRows(table, state) {
   const wanted = state.filter.toLowerCase().split(/\s+/).filter(Boolean).map((word) => matcher(table, word));
-  const rows = table.rows.filter((row) => {
+  const rows = wanted.length === 0 ? [...table.rows] : table.rows.filter((row) => {
     const cells = row.map((value, at) => shown(value, table.columns[at]).toLowerCase());
     return wanted.every((fits) => fits(cells));
   });
