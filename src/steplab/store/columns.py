@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.order_statistics import median, median_interval
-from steplab.core.record import Record
+from steplab.core.record import Mode, Record
 from steplab.core.trial import accumulation
 from steplab.store.communication import OVERLAP, UNKNOWN, communication
 from steplab.store.doubt import doubt_columns
@@ -21,6 +20,7 @@ Array = NDArray[np.float64]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
 TIMES = ("t_iter", *PHASES, "t_other")
 RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", *OVERLAP)
+POSITION = {name: at for at, name in enumerate(RAW)}
 ALWAYS = (
     "framework",
     "network",
@@ -34,29 +34,73 @@ ALWAYS = (
 )
 
 
-def trial_row(record: Record) -> dict[str, Any]:
+class Raw:
+    """A record's raw times as arrays: RAW × iterations for each rank and mode, NaN where nothing was measured.
+
+    They are converted once for all that is made of them: that is most of the work of reading a large study.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.cycle = accumulation(str(record.resolved.get("strategy", "sync")))
+        self.blocks = [
+            (rank.rank, name, mode, _block(mode)) for rank in record.ranks for name, mode in rank.modes.items()
+        ]
+
+    def measured(self, mode: str) -> Array:
+        """RAW × ranks × accumulations: what was measured without warm-up, averaged over each accumulation.
+
+        Only the last iteration of an accumulation exchanges gradients, so a median over single iterations would
+        hide it.
+        """
+        arrays = [
+            block[:, ~np.array(one.warmup, dtype=bool)] if True in one.warmup else block
+            for _, name, one, block in self.blocks
+            if name == mode
+        ]
+        least = min(array.shape[1] for array in arrays)
+        cycle = 1 if least < self.cycle else self.cycle  # imported averages are one row for a whole accumulation
+        whole = least // cycle * cycle
+        stacked = np.stack([array[:, :whole] for array in arrays], axis=1)
+        return stacked.reshape(len(RAW), len(arrays), -1, cycle).mean(axis=3) if cycle > 1 else stacked
+
+
+def _block(mode: Mode) -> Array:
+    made = np.full((len(RAW), len(mode.warmup)), np.nan)
+    for name, values in mode.columns.items():
+        if name in POSITION:
+            made[POSITION[name]] = values
+    return made
+
+
+def trial_row(record: Record, raw: Raw | None = None) -> dict[str, Any]:
     """The record's row of the table `trials`."""
     row: dict[str, Any] = {name: record.resolved.get(name) for name in ALWAYS} | dict(record.config)
     row |= {"trial": record.trial, "replicate": record.replicate, "status": record.status, "kind": record.kind}
     row |= dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan) | UNKNOWN
+    native = None
     if record.status == "ok":
-        row |= _times(record)
-    if record.status == "ok" and "overlap" in record.ranks[0].modes:
-        row |= communication(_measured(record, "overlap", "t_comm"), _measured(record, "overlap", "t_exposed"))
-    row |= doubt_columns(record, slowest(record, "native", "t_iter") if record.status == "ok" else None)
+        raw = raw or Raw(record)
+        native = raw.measured("native")[POSITION["t_iter"]].max(axis=0)  # the slowest rank's
+        row |= _times(record, native)
+        modes = record.ranks[0].modes
+        if "phased" in modes:
+            row |= _phases(record, raw.measured("phased"), row["t_iter"])
+        if "overlap" in modes:
+            overlap = raw.measured("overlap")
+            row |= communication(overlap[POSITION["t_comm"]], overlap[POSITION["t_exposed"]])
+    row |= doubt_columns(record, native)
     return row | _around(record) | training_row(record) | placement(record)
 
 
-def _times(record: Record) -> dict[str, Any]:
-    native = slowest(record, "native", "t_iter")
+def _times(record: Record, native: Array) -> dict[str, Any]:
     middle = float(median(native))
     spread = 1.4826 * float(median(np.abs(native - middle))) / middle if middle else 0.0
     samples = float(row_value(record, "batch_size")) * float(row_value(record, "workers"))
     low, high = median_interval(native)
     row: dict[str, Any] = {"t_iter": middle, "t_iter_low": low, "t_iter_high": high}
     row |= {"spread": spread, "drift": drift(native)}
-    row |= {"iterations": int(native.size), "throughput": samples / middle if middle else np.nan}
-    return row | (_phases(record) if "phased" in record.ranks[0].modes else {})
+    return row | {"iterations": int(native.size), "throughput": samples / middle if middle else np.nan}
 
 
 def row_value(record: Record, name: str) -> Any:
@@ -64,21 +108,20 @@ def row_value(record: Record, name: str) -> Any:
     return record.resolved[name]
 
 
-def _phases(record: Record) -> dict[str, Any]:
+def _phases(record: Record, cube: Array, native: float) -> dict[str, Any]:
     """The phases of the typical step: averaged over ranks and over the central half of the iterations.
 
     Medians of parts do not add up to the median of the whole; averages over the same iterations do, exactly.
     """
     have = [name for name in RAW if name in record.ranks[0].modes["phased"].columns]
-    cube = _several(record, "phased", have)
-    by_rank = dict(zip(have, cube, strict=True))
+    by_rank = {name: cube[POSITION[name]] for name in have}
     typical = central_half(by_rank["t_iter"].mean(axis=0))
-    row = dict(zip(have, cube[:, :, typical].mean(axis=(1, 2)).tolist(), strict=True))
+    means = cube[:, :, typical].mean(axis=(1, 2)).tolist()
+    row = {name: means[POSITION[name]] for name in have}
     phased = row.pop("t_iter")
     row["t_other"] = phased - sum(row.values())
     if "t_c" not in row and "t_move" in row:  # an imported t_c may be known only as a whole
         row["t_c"] = row.get("t_wait", 0.0) + row["t_move"]
-    native = float(median(slowest(record, "native", "t_iter")))
     compute = [by_rank[name] for name in ("t_f", "t_b") if name in by_rank]
     if "imported" in record.measure and len(record.ranks) < int(row_value(record, "workers")):
         compute = []  # the source gives one time for all workers, which hides their imbalance
@@ -126,35 +169,6 @@ def drift(times: Array) -> float:
     half = times.size // 2
     first = float(median(times[:half])) if half else 0.0
     return float(median(times[half:])) / first - 1.0 if first else 0.0
-
-
-def slowest(record: Record, mode: str, column: str) -> Array:
-    """A measured column of a mode: the slowest rank's, averaged over each accumulation."""
-    times: Array = _measured(record, mode, column).max(axis=0)
-    return times
-
-
-def _measured(record: Record, mode: str, column: str) -> Array:
-    """Ranks × accumulations: what was measured without warm-up, averaged over each accumulation's iterations.
-
-    Only the last iteration of an accumulation exchanges gradients, so a median over single iterations would hide it.
-    """
-    return np.asarray(_several(record, mode, (column,))[0])
-
-
-def _several(record: Record, mode: str, columns: Sequence[str]) -> Array:
-    """The same for several columns at once, the first axis: one conversion is much quicker than one for each."""
-    cycle = accumulation(str(record.resolved.get("strategy", "sync")))
-    arrays = []
-    for one in (rank.modes[mode] for rank in record.ranks):
-        values = np.array([one.columns[name] for name in columns], dtype=np.float64)
-        arrays.append(values[:, ~np.array(one.warmup, dtype=bool)] if any(one.warmup) else values)
-    least = min(array.shape[1] for array in arrays)
-    if least < cycle:  # imported averages are one row for a whole accumulation
-        cycle = 1
-    whole = least // cycle * cycle
-    stacked = np.stack([array[:, :whole] for array in arrays], axis=1)
-    return stacked.reshape(len(columns), len(arrays), -1, cycle).mean(axis=3) if cycle > 1 else stacked
 
 
 def _around(record: Record) -> dict[str, Any]:

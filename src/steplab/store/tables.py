@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from steplab.core.errors import RecordError, StoreError, TableError, nearest
 from steplab.core.record import Record
 from steplab.store import records
-from steplab.store.columns import RAW, trial_row
+from steplab.store.columns import RAW, Raw, trial_row
 from steplab.store.paths import StudyFolder
 from steplab.store.training import epochs_table
 
@@ -175,28 +175,23 @@ def _columns(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -
         except RecordError as error:
             unreadable.append(str(error))
     factors = dict.fromkeys(factor for record in good for factor in record.config)
-    rows = pd.DataFrame([trial_row(record) for record in good])
-    return _Part(rows, _iterations(good), _layers(good), tuple(factors), epochs_table(good))
+    raw = [Raw(record) for record in good]
+    rows = pd.DataFrame([trial_row(one.record, one) for one in raw])
+    return _Part(rows, _iterations(raw), _layers(good), tuple(factors), epochs_table(good))
 
 
-def _iterations(good: Sequence[Record]) -> pa.Table:
+def _iterations(raw: Sequence[Raw]) -> pa.Table:
     """Every raw iteration of every rank and mode, warm-up marked."""
-    blocks = [(r, rank, mode, m) for r in good for rank in r.ranks for mode, m in rank.modes.items()]
-    counts = [len(mode.warmup) for *_, mode in blocks]
+    blocks = [(one.record.trial, *block) for one in raw for block in one.blocks]
+    counts = [len(mode.warmup) for *_, mode, _ in blocks]
     columns: dict[str, Any] = {
-        "trial": _repeated([record.trial for record, *_ in blocks], counts),
-        "mode": _repeated([mode for _, _, mode, _ in blocks], counts),
-        "rank": np.repeat(np.array([rank.rank for _, rank, _, _ in blocks], dtype=np.int32), counts),
+        "trial": _repeated([trial for trial, *_ in blocks], counts),
+        "mode": _repeated([name for _, _, name, *_ in blocks], counts),
+        "rank": np.repeat(np.array([rank for _, rank, *_ in blocks], dtype=np.int32), counts),
         "iteration": _concatenated([np.arange(n, dtype=np.int32) for n in counts], np.int32),
-        "warmup": _concatenated([np.asarray(m.warmup, dtype=bool) for *_, m in blocks], np.bool_),
+        "warmup": np.array([warm for *_, mode, _ in blocks for warm in mode.warmup], dtype=np.bool_),
     }
-    # One conversion for all columns of a block: a study has many blocks, and each conversion its price.
-    none = [[float("nan")] * n for n in counts]
-    arrays = [
-        np.array([m.columns.get(name, missing) for name in RAW], dtype=np.float64)
-        for (*_, m), missing in zip(blocks, none, strict=True)
-    ]
-    values = np.concatenate(arrays, axis=1) if arrays else np.empty((len(RAW), 0))
+    values = np.concatenate([array for *_, array in blocks], axis=1) if blocks else np.empty((len(RAW), 0))
     columns |= {name: pa.array(row, from_pandas=True) for name, row in zip(RAW, values, strict=True)}
     return pa.table(columns)
 
@@ -232,7 +227,7 @@ def _joined(parts: Sequence[_Part]) -> _Part:
     factors = dict.fromkeys(factor for part in parts for factor in part.factors)
     empty = _Part(pd.DataFrame([]), _iterations([]), _layers([]), (), epochs_table([]))
     return _Part(
-        pd.concat(frames, ignore_index=True) if frames else empty.trials,
+        _plain(pd.concat(frames, ignore_index=True)) if frames else empty.trials,
         pa.concat_tables([part.iterations for part in parts] or [empty.iterations]),
         pa.concat_tables([part.layers for part in parts] or [empty.layers]),
         tuple(factors),
@@ -250,7 +245,7 @@ def _keep(folder: StudyFolder, old: Sequence[_Segment], whole: _Part, made: Sequ
     place = folder.cache / f"{len(list(folder.cache.glob('*'))):03d}-{uuid.uuid4().hex[:8]}"
     with contextlib.suppress(OSError, StoreError, pa.ArrowException):
         place.mkdir(parents=True)
-        pq.write_table(pa.Table.from_pandas(_plain(part.trials), preserve_index=False), place / "trials.parquet")
+        pq.write_table(pa.Table.from_pandas(part.trials, preserve_index=False), place / "trials.parquet")
         pq.write_table(part.iterations, place / "iterations.parquet")
         pq.write_table(part.layers, place / "layers.parquet")
         pq.write_table(part.epochs, place / "epochs.parquet")
@@ -278,7 +273,7 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _finished(part: _Part, unreadable: tuple[str, ...]) -> Tables:
-    trials = _plain(part.trials)
+    trials = part.trials
     if len(trials):
         trials = trials.sort_values(["started", "trial"], ignore_index=True)
     return Tables(trials, part.iterations, part.layers, part.factors, unreadable, part.epochs)

@@ -1,6 +1,5 @@
-// Charts are drawn one after the other, so that the page can be read at once.
+// Charts: how they fit the page, the screen's width and its colours.
 const PRINTED_WIDTH = 680;
-let drawing = 0;
 
 function ink(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -21,22 +20,6 @@ function coloured(layout) {
 
 function drawChart(box, chart) {
   return Plotly.react(box, chart.data, coloured(fitting(chart.layout)), { responsive: true, displayModeBar: false });
-}
-
-function drawCharts(charts) {
-  const round = ++drawing;
-  const boxes = [...document.querySelectorAll("[data-chart]")];
-  const next = () => {
-    const box = boxes.shift();
-    if (round !== drawing) return;
-    if (!box) {
-      document.documentElement.dataset.ready = "charts";
-      return;
-    }
-    drawChart(box, charts[box.dataset.chart]);
-    setTimeout(next, 0);
-  };
-  setTimeout(next, 0);
 }
 
 // A printed page is white and narrow, whatever the screen is.

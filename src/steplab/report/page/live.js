@@ -16,6 +16,7 @@ function renew(news) {
   if (document.activeElement?.matches("#main input, #main select")) return;
   const main = document.getElementById("main");
   const height = scrollY;
+  main.style.minHeight = `${main.offsetHeight}px`; // it stays as long as it was while it is drawn anew
   main.innerHTML = news.main;
   page = news.document;
   version = news.version;

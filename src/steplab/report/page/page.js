@@ -1,5 +1,6 @@
 // The page: theme, charts, tables, what if; and, when it is served, news of the running study.
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
+let drawing = 0;
 let page = JSON.parse(document.getElementById("document").textContent);
 
 function remembered() {
@@ -25,12 +26,19 @@ function recolour() {
   }
 }
 
+// One thing after the other, what is seen first first, so that the page can be read at once.
 function draw() {
-  for (const box of document.querySelectorAll("[data-table]")) {
-    drawTable(box, page.tables.find((table) => table.id === box.dataset.table));
-  }
-  drawWhatIf(page.whatIf);
-  drawCharts(page.charts);
+  const round = ++drawing;
+  const all = (name) => [...document.querySelectorAll(`[data-${name}]`)];
+  const charts = all("chart").map((box) => () => drawChart(box, page.charts[box.dataset.chart]));
+  const tables = all("table").map((box) => () => drawTable(box, page.tables.find((table) => table.id === box.dataset.table)));
+  const steps = [...charts, () => drawWhatIf(page.whatIf), ...tables, () => { document.documentElement.dataset.ready = "all"; }];
+  const next = () => {
+    if (round !== drawing || !steps.length) return;
+    setTimeout(next, 0);
+    steps.shift()();
+  };
+  next();
 }
 
 document.getElementById("theme").addEventListener("click", () => {
