@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steplab.core.steadiness import Array, correlation_inflation, drift, median_error, shift, trend
+from steplab.core.steadiness import Array, correlation_inflation, drift, drifts, median_error, shift, trend
 
 
 def correlated(rng: np.random.Generator, n: int, phi: float) -> Array:
@@ -61,3 +61,14 @@ def test_the_error_of_a_median_covers_it_under_autocorrelation() -> None:
 def test_independent_values_are_hardly_widened() -> None:
     rng = np.random.default_rng(8)
     assert np.median([correlation_inflation(rng.standard_normal(100)) for _ in range(50)]) < 1.15
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 50, 240, 241, 700])
+def test_many_series_drift_as_each_alone(length: int) -> None:
+    rng = np.random.default_rng(length)
+    calm = rng.lognormal(0, 0.1, (40, length))
+    rising = calm * np.linspace(1.0, 1.3, length)
+    moved = calm * np.where(np.arange(length) < length // 3, 1.0, 1.4)
+    rounded, still, zero = calm.round(1), np.ones((2, length)), np.zeros((2, length))
+    table = np.concatenate([calm, rising, moved, rounded, still, zero])
+    assert drifts(table) == [drift(one) for one in table]

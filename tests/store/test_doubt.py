@@ -13,7 +13,8 @@ from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import trial_id
 from steplab.store import tables
 from steplab.store.columns import trial_row
-from steplab.store.doubt import OUTLIERS, kind_of, outlier_share
+from steplab.store.doubt import OUTLIERS, kind_of
+from steplab.store.series import outlier_share
 
 CONFIG = {"framework": "torch", "workers": 1}
 CALM = np.random.default_rng(0).lognormal(0, 0.03, 60)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.core.units import seconds as shown
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -144,8 +145,9 @@ class _Bar:
 
     def refresh(self) -> None:
         if self.finished:
-            each = (time.monotonic() - self.began) / self.finished
-            self.progress.update(self.task, left=_left(each * (self.total - self.finished)))
+            passed, open_ = time.monotonic() - self.began, self.total - self.finished
+            told = _left(passed / self.finished * open_) if open_ else f"in {shown(passed)}"
+            self.progress.update(self.task, left=told)
         self.progress.refresh()
 
     def stopping(self) -> None:
@@ -153,8 +155,6 @@ class _Bar:
 
 
 def _left(seconds: float | None) -> str:
-    from steplab.core.units import seconds as shown
-
     return "" if seconds is None else f"about {shown(seconds)} left"
 
 

@@ -7,6 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+SIGMA = 1.4826  # median absolute deviations in a normal distribution's standard deviation
+
 
 def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
     """A confidence interval of the median from order statistics (Conover, Practical Nonparametric Statistics, §3.2).
@@ -16,9 +18,17 @@ def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[f
     >>> median_interval(np.arange(1.0, 101.0))
     (40.0, 61.0)
     """
-    ordered = np.sort(values)
-    skip = _skipped(len(ordered), level)
-    return float(ordered[skip]), float(ordered[len(ordered) - 1 - skip])
+    low, high = median_intervals(values, level)
+    return float(low), float(high)
+
+
+def median_intervals(
+    values: NDArray[np.float64], level: float = 0.95
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same along the last axis."""
+    ordered, n = np.sort(values, axis=-1), values.shape[-1]
+    skip = _skipped(n, level)
+    return ordered[..., skip], ordered[..., n - 1 - skip]
 
 
 def median(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steplab.core.order_statistics import median_interval
+from steplab.core.order_statistics import SIGMA, median_interval
 
 Array = NDArray[np.float64]
 MOST_POINTS = 240  # longer series are first cut into that many blocks' medians: pairs are compared
 FEWEST_POINTS = 8  # below that no rank test can be sure of anything at 1 %
 UNSURE = 0.05  # a p-value above it settles the question, and the costlier parts of a test are left out
+_SURE = NormalDist().inv_cdf(1.0 - UNSURE / 2)
+MOST_AT_ONCE = 1 << 20  # values compared in one go
 HIGHEST_CORRELATION = 0.9  # beyond it the effective number of values would fall to almost none
 
 
@@ -48,7 +51,7 @@ def robust_sigma(values: Array) -> float:
     >>> round(robust_sigma(np.array([1.0, 2.0, 3.0, 4.0, 100.0])), 4)
     1.4826
     """
-    return 1.4826 * middle(np.abs(values - middle(values)))
+    return SIGMA * middle(np.abs(values - middle(values)))
 
 
 def correlation_inflation(residuals: Array) -> float:
@@ -123,6 +126,33 @@ def drift(times: Array) -> Drift:
     return min(trend(times), shift(times), key=lambda one: one.p)
 
 
+def drifts(times: Array) -> list[Drift]:
+    """`drift` of many series of one length, one in each row; only those that may drift are looked at closely."""
+    if times.shape[1] < FEWEST_POINTS:
+        return [Drift()] * len(times)
+    points = min(times.shape[1], MOST_POINTS)
+    rows = max(MOST_AT_ONCE // (points * points), 1)
+    suspects = [_may_drift(times[at : at + rows]) for at in range(0, len(times), rows)]
+    return [drift(one) if may else Drift() for one, may in zip(times, np.concatenate(suspects).tolist(), strict=True)]
+
+
+def _may_drift(times: Array) -> NDArray[np.bool_]:
+    """Which rows `trend` or `shift` may be sure of, autocorrelation left aside; rows with equal values are."""
+    values, _ = _thinned(times)
+    n = values.shape[1]
+    order = np.argsort(values, axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    equal = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    first, second = _pairs(n)
+    score = np.abs(2.0 * (values[:, second] > values[:, first]).sum(axis=1) - len(first))
+    trending = (score - 1.0) ** 2 >= 0.999 * _SURE**2 * n * (n - 1) * (2 * n + 5) / 18.0
+    ranks = np.argsort(order, axis=1) + 1.0
+    sums = np.abs(2.0 * np.cumsum(ranks, axis=1)[:, :-1] - np.arange(1, n) * (n + 1.0)).max(axis=1)
+    shifting = sums**2 >= 0.999 * math.log(2.0 / UNSURE) * (n**3 + n**2) / 6.0
+    may: NDArray[np.bool_] = equal | trending | shifting
+    return may
+
+
 def median_error(times: Array) -> float:
     """Half the width of the median's 95 % interval as a share of it, widened by the iterations' autocorrelation."""
     low, high = median_interval(times)
@@ -132,24 +162,23 @@ def median_error(times: Array) -> float:
     return (high - low) / 2 / typical * math.sqrt(correlation_inflation(times - typical))
 
 
-def is_known_to(times: Array, share: float) -> bool:
-    """Whether the median is surely known to ± that share, quickly: no autocorrelation widens its interval more.
+def is_known_to(share: float, typical: float, low: float, high: float) -> bool:
+    """Whether a median with this interval is surely known to ± that share, however autocorrelated its times are.
 
-    >>> is_known_to(np.full(9, 1.0), 0.01), is_known_to(np.array([1.0, 2.0, 3.0]), 0.01)
+    >>> is_known_to(0.01, 1.0, 1.0, 1.0), is_known_to(0.01, 2.0, 1.0, 3.0)
     (True, False)
     """
-    low, high = median_interval(times)
     widest = math.sqrt((1.0 + HIGHEST_CORRELATION) / (1.0 - HIGHEST_CORRELATION))
-    return (high - low) / 2 * widest <= share * middle(times)
+    return (high - low) / 2 * widest <= share * typical
 
 
 def _thinned(times: Array) -> tuple[Array, int]:
-    """Medians of consecutive blocks if the series is long, and how many values make a block."""
-    block = -(-len(times) // MOST_POINTS)
+    """Medians of consecutive blocks if the series is long, and how many values make a block; along the last axis."""
+    block = -(-times.shape[-1] // MOST_POINTS)
     if block == 1:
         return times, 1
-    whole = len(times) // block * block
-    medians: Array = np.median(times[:whole].reshape(-1, block), axis=1)
+    whole = times.shape[-1] // block * block
+    medians: Array = np.median(times[..., :whole].reshape(*times.shape[:-1], -1, block), axis=-1)
     return medians, block
 
 

@@ -75,8 +75,8 @@ CHARTS = (
     ),
     Chart(
         "interactions", "Interactions", effects.interactions,
-        "Where lines are not parallel, the effect of one factor depends on the other.",
-        "Interactions need two factors with two to eight levels each, measured in every combination.",
+        "Where lines are not parallel, the effect of one factor depends on the other; whiskers are 95 % intervals.",
+        "Interactions need two factors with two to eight levels each, in combinations that tell them apart.",
     ),
     Chart(
         "predicted", "Predicted against measured", models.predicted,

@@ -42,7 +42,7 @@ class PageTable:
 
 def tables(data: ReportData) -> list[PageTable]:
     """All tables that have rows."""
-    made = [configurations(data), models(data), trials(data), failures(data)]
+    made = [configurations(data), anova(data), models(data), trials(data), failures(data)]
     return [table for table in made if table.rows]
 
 
@@ -85,6 +85,20 @@ def trials(data: ReportData) -> PageTable:
     shown = [name for name in (*wanted, *numeric, *worded) if name in frame]
     rows = [[cell(value) for value in row] for row in frame[shown].itertuples(index=False)] if len(frame) else []
     return PageTable("trials", "All trials", columns, rows)
+
+
+def anova(data: ReportData) -> PageTable:
+    """One row for each term of the analysis of variance."""
+    columns = (
+        Column("term", "term", "text"), Column("df", "degrees of freedom"),
+        Column("share", "share of the variation", unit="%", scale=100.0), Column("f", "F"), Column("p", "p"),
+        Column("holm", "p, corrected for the number of terms"),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [row.term, row.df, cell(row.share), cell(row.f), cell(row.p), cell(row.holm)]
+        for row in data.analysis.designed.anova
+    ]
+    return PageTable("anova", "Analysis of variance", columns, rows)
 
 
 def models(data: ReportData) -> PageTable:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
-from steplab.core.steadiness import drift, is_known_to, median_error, middle, robust_sigma
+from steplab.core.steadiness import is_known_to, median_error
 from steplab.core.trial import accumulation
 from steplab.core.warm_up import CAP, is_steady
+from steplab.store.series import Series
 
 Array = NDArray[np.float64]
 Verdict = Literal["clean", "doubtful", "bad"]
@@ -29,8 +30,6 @@ DRIFT_BAD = 0.25  # the median depends on how long was measured more than on wha
 DRIFT_P = 0.01  # one false alarm in a hundred steady trials
 OUTLIERS = 0.10  # log-normal times have 0.3 % of them; from a tenth on they are a second kind of step
 FEWEST_OUTLIERS = 3  # one odd step among eight is no share to speak of
-OUTLIER_SIGMAS = 3.0
-TIMER_SHARE = 0.01  # times closer together than this are equal, whatever the median deviation says
 OTHERS = 0.15  # beside two busy cores this is a third of one
 OTHERS_BAD = 0.50  # others had more of the machine than all that could be left for the trial
 ERROR = 0.10  # a median known worse than this cannot tell usual configurations apart
@@ -48,16 +47,15 @@ class Doubt:
         return f"{self.kind}: {self.text}"
 
 
-def doubt_columns(record: Record, native: Array | None) -> dict[str, Any]:
+def doubt_columns(record: Record, native: Series | None) -> dict[str, Any]:
     """The columns verdict, doubts, outliers, other_cpu_share and throttled of a trial with these native step times."""
     share = other_cpu_share(record)
     row: dict[str, Any] = {"verdict": None, "doubts": "", "outliers": np.nan, "other_cpu_share": share}
     row["throttled"] = record.throttled
-    if native is None or not native.size:
+    if native is None:
         return row
-    outliers = outlier_share(native)
-    found = doubts(record, native, outliers)
-    return row | {"verdict": verdict(found), "doubts": "; ".join(map(str, found)), "outliers": outliers}
+    found = doubts(record, native)
+    return row | {"verdict": verdict(found), "doubts": "; ".join(map(str, found)), "outliers": native.outliers}
 
 
 def verdict(found: list[Doubt]) -> Verdict:
@@ -71,9 +69,9 @@ def verdict(found: list[Doubt]) -> Verdict:
     return "bad" if any(doubt.bad for doubt in found) else "doubtful"
 
 
-def doubts(record: Record, native: Array, outliers: float) -> list[Doubt]:
+def doubts(record: Record, native: Series) -> list[Doubt]:
     """All that speaks against the trial, what concerns its times first."""
-    found = [_spread(native), _drift(native), _outliers(outliers, native.size), _precision(record, native)]
+    found = [_spread(native.spread), _drift(native), _outliers(native), _precision(record, native)]
     found += [_warmup(record), _others(other_cpu_share(record)), _throttled(record.throttled)]
     return [doubt for doubt in found if doubt is not None]
 
@@ -87,17 +85,6 @@ def kind_of(text: str) -> str:
     return text.partition(": ")[0]
 
 
-def outlier_share(times: Array) -> float:
-    """Share of the times that lie more than three robust standard deviations from the median, on the log scale.
-
-    >>> outlier_share(np.array([1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.0, 9.0]))
-    0.125
-    """
-    logs = np.log(np.maximum(times, np.finfo(float).tiny))
-    reach = max(OUTLIER_SIGMAS * robust_sigma(logs), TIMER_SHARE)
-    return float(np.mean(np.abs(logs - middle(logs)) > reach))
-
-
 def other_cpu_share(record: Record) -> float | None:
     """Share of the machine's CPU time that other programs took during the trial; None where that was not measured."""
     cpus = record.machine.get("cpus")
@@ -106,35 +93,33 @@ def other_cpu_share(record: Record) -> float | None:
     return min(record.other_cpu_s / (record.seconds * cpus), 1.0)
 
 
-def _spread(native: Array) -> Doubt | None:
-    typical = middle(native)
-    spread = robust_sigma(native) / typical if typical else 0.0
+def _spread(spread: float) -> Doubt | None:
     if spread <= SPREAD:
         return None
     return Doubt("spread", f"its iterations differ by {spread:.0%}", spread > SPREAD_BAD)
 
 
-def _drift(native: Array) -> Doubt | None:
-    found = drift(native)
+def _drift(native: Series) -> Doubt | None:
+    found = native.drift
     if abs(found.change) <= DRIFT or found.p >= DRIFT_P:
         return None
     way = "rises" if found.change > 0 else "falls"
-    where = "in the course of the trial" if found.at is None else f"from iteration {found.at} of {native.size} on"
+    where = f"from iteration {found.at} of {len(native.times)} on" if found.at else "in the course of the trial"
     return Doubt("drift", f"the step time {way} by {abs(found.change):.0%} {where}", abs(found.change) > DRIFT_BAD)
 
 
-def _outliers(share: float, iterations: int) -> Doubt | None:
-    if share <= OUTLIERS or share * iterations < FEWEST_OUTLIERS - 0.5:
+def _outliers(native: Series) -> Doubt | None:
+    if native.outliers <= OUTLIERS or native.outliers * len(native.times) < FEWEST_OUTLIERS - 0.5:
         return None
-    return Doubt("outliers", f"{share:.0%} of its iterations lie far from the others")
+    return Doubt("outliers", f"{native.outliers:.0%} of its iterations lie far from the others")
 
 
-def _precision(record: Record, native: Array) -> Doubt | None:
+def _precision(record: Record, native: Series) -> Doubt | None:
     """The interval of the median against what was asked, or against what is of use."""
     asked = record.measure.get("precision")
-    if is_known_to(native, asked if isinstance(asked, float) else ERROR):
+    if is_known_to(asked if isinstance(asked, float) else ERROR, native.median, native.low, native.high):
         return None
-    error = median_error(native)
+    error = median_error(native.times)
     if isinstance(asked, float) and error > asked:
         most = record.measure.get("max_iterations")
         return Doubt("precision", f"±{asked:.1%} was asked, ±{error:.1%} reached in at most {most} iterations")

@@ -26,8 +26,9 @@ import pyarrow.parquet as pq
 from steplab.core.errors import RecordError, StoreError, TableError, nearest
 from steplab.core.record import Record
 from steplab.store import records
-from steplab.store.columns import RAW, Raw, trial_row
+from steplab.store.columns import trial_rows
 from steplab.store.paths import StudyFolder
+from steplab.store.raw import RAW, Raw
 from steplab.store.training import epochs_table
 
 if TYPE_CHECKING:
@@ -176,8 +177,7 @@ def _columns(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -
             unreadable.append(str(error))
     factors = dict.fromkeys(factor for record in good for factor in record.config)
     raw = [Raw(record) for record in good]
-    rows = pd.DataFrame([trial_row(one.record, one) for one in raw])
-    return _Part(rows, _iterations(raw), _layers(good), tuple(factors), epochs_table(good))
+    return _Part(pd.DataFrame(trial_rows(raw)), _iterations(raw), _layers(good), tuple(factors), epochs_table(good))
 
 
 def _iterations(raw: Sequence[Raw]) -> pa.Table:

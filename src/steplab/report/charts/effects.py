@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
+from dataclasses import replace
+from typing import Any
+
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from steplab.analysis.designed import Designed, Mean
+from steplab.core.trial import Level
 from steplab.report.charts.style import GREY, colour, finish, rows_height, series, whiskers
-from steplab.report.data import ReportData, measured
+from steplab.report.data import ReportData
 from steplab.report.words import plain
 
 MOST_LEVELS = 8
@@ -43,46 +46,52 @@ def effects(data: ReportData) -> go.Figure | None:
 
 
 def interactions(data: ReportData) -> go.Figure | None:
-    """The typical step time at the levels of two factors together; parallel lines mean no interaction."""
-    ok = measured(data.trials)
-    pairs = _pairs(ok, data)
+    """The mean step time at the levels of two factors together; parallel lines mean no interaction."""
+    pairs = _pairs(data.analysis.designed)
     if not pairs:
         return None
     figure = make_subplots(rows=1, cols=len(pairs), horizontal_spacing=0.09)
-    looks: dict[tuple[str, object], int] = {}
-    for column, (first, second) in enumerate(pairs, start=1):
-        for name in sorted(ok[second].unique(), key=_order):
-            x, y = _cells(ok[ok[second] == name], first)
+    looks: dict[tuple[str, Level], int] = {}
+    for column, cells in enumerate(pairs, start=1):
+        first, second = cells[0].factors
+        for name in sorted({one.levels[1] for one in cells}, key=_order):
+            line = sorted((one for one in cells if one.levels[1] == name), key=lambda one: _order(one.levels[0]))
             new = (second, name) not in looks
             at = looks.setdefault((second, name), len(looks))
-            figure.add_scatter(x=x, y=y, mode="lines+markers", name=f"{plain(second)}={plain(name, 24)}",
+            y, known = [1e3 * one.seconds for one in line], [one for one in line if one.low is not None]
+            figure.add_scatter(x=[plain(one.levels[0], 24) for one in line], y=y, mode="lines+markers",
+                               error_y=_interval(line, y) if len(known) == len(line) else None,
+                               name=f"{plain(second)}={plain(name, 24)}", legendgroup=str(at), showlegend=new,
                                hovertemplate="%{x}: %{y:.4g} ms<extra>%{fullData.name}</extra>",
-                               legendgroup=str(at), showlegend=new, row=1, col=column, **series(at))  # fmt: skip
+                               row=1, col=column, **series(at))  # fmt: skip
         figure.update_xaxes(title={"text": plain(first)}, type="category", row=1, col=column)
     figure.update_yaxes(type="log", nticks=6)
-    figure.update_yaxes(title={"text": "geometric mean step time [ms]"}, row=1, col=1)
+    figure.update_yaxes(title={"text": "mean step time [ms]"}, row=1, col=1)
     return finish(figure, "", "", height=420 + 8 * len(looks))
 
 
-def _order(level: object) -> tuple[bool, object]:
+def _interval(line: list[Mean], middle: list[float]) -> dict[str, Any]:
+    return whiskers(middle, [1e3 * (one.low or 0.0) for one in line], [1e3 * (one.high or 0.0) for one in line])
+
+
+def _order(level: Level) -> tuple[bool, Level]:
     return (isinstance(level, str), level)
 
 
-def _pairs(ok: pd.DataFrame, data: ReportData) -> list[tuple[str, str]]:
-    """The pairs of factors whose interaction is strongest: what no product of two effects explains."""
-    names = [n for n in data.analysis.varied if n in ok and 2 <= ok[n].nunique() <= MOST_LEVELS and ok[n].notna().all()]
-    strengths = {}
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            cells = np.log(ok["t_iter"]).groupby([ok[first], ok[second]]).mean().unstack()
-            if cells.notna().all(axis=None):
-                free = cells.sub(cells.mean(axis=1), axis=0).sub(cells.mean(axis=0)).add(cells.to_numpy().mean())
-                longer = (first, second) if cells.shape[0] >= cells.shape[1] else (second, first)
-                strengths[longer] = float(np.abs(free.to_numpy()).max())
-    return sorted(strengths, key=lambda pair: -strengths[pair])[:MOST_PAIRS]
+def _pairs(found: Designed) -> list[list[Mean]]:
+    """The means of the pairs of factors whose interaction explains most, the factor with more levels first."""
+    by_pair: dict[tuple[str, ...], list[Mean]] = {}
+    for one in found.pair_means:
+        by_pair.setdefault(one.factors, []).append(one)
+    share = {row.factors: row.share for row in found.anova}
+    made = []
+    for pair in sorted(by_pair, key=lambda pair: -share.get(pair, 0.0)):
+        cells = by_pair[pair]
+        sizes = [len({one.levels[at] for one in cells}) for at in (0, 1)]
+        if max(sizes) <= MOST_LEVELS:
+            made.append(cells if sizes[0] >= sizes[1] else [_turned(one) for one in cells])
+    return made[:MOST_PAIRS]
 
 
-def _cells(part: pd.DataFrame, name: str) -> tuple[list[str], list[float]]:
-    means = np.exp(np.log(part["t_iter"]).groupby(part[name]).mean()) * 1e3
-    levels = sorted(means.index, key=_order)
-    return [plain(level, 24) for level in levels], [float(means[level]) for level in levels]
+def _turned(one: Mean) -> Mean:
+    return replace(one, factors=one.factors[::-1], levels=one.levels[::-1])

@@ -1,0 +1,87 @@
+"""A record's raw times as arrays, and how to compute with those of many records at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steplab.core.record import Mode, Record
+from steplab.core.trial import accumulation
+from steplab.store.communication import OVERLAP
+
+Array = NDArray[np.float64]
+One = TypeVar("One")
+Made = TypeVar("Made")
+RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", *OVERLAP)
+POSITION = {name: at for at, name in enumerate(RAW)}
+
+
+class Raw:
+    """A record with its times: RAW × iterations for each rank and mode, NaN where nothing was measured.
+
+    They are converted once for all that is made of them: that is much of the work of reading a large study.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.blocks = [
+            (rank.rank, name, mode, _block(mode)) for rank in record.ranks for name, mode in rank.modes.items()
+        ]
+
+    def has(self, mode: str) -> bool:
+        """Whether the trial ended well and was measured in that mode."""
+        return self.record.status == "ok" and mode in self.record.ranks[0].modes
+
+    @cached_property
+    def native(self) -> Array:
+        """Native step times without warm-up, the slowest rank's."""
+        times: Array = self.measured("native")[POSITION["t_iter"]].max(axis=0)
+        return times
+
+    def measured(self, mode: str) -> Array:
+        """RAW × ranks × accumulations: what was measured without warm-up, averaged over each accumulation.
+
+        Only the last iteration of an accumulation exchanges gradients, so a median over single iterations would
+        hide it.
+        """
+        arrays = [
+            block[:, ~np.array(one.warmup, dtype=bool)] if True in one.warmup else block
+            for _, name, one, block in self.blocks
+            if name == mode
+        ]
+        least = min(array.shape[1] for array in arrays)
+        cycle = accumulation(str(self.record.resolved.get("strategy", "sync")))
+        if least < cycle:  # imported averages are one row for a whole accumulation
+            cycle = 1
+        whole = least // cycle * cycle
+        stacked = np.stack([array[:, :whole] for array in arrays], axis=1)
+        return stacked.reshape(len(RAW), len(arrays), -1, cycle).mean(axis=3) if cycle > 1 else stacked
+
+
+def _block(mode: Mode) -> Array:
+    made = np.full((len(RAW), len(mode.warmup)), np.nan)
+    for name, values in mode.columns.items():
+        if name in POSITION:
+            made[POSITION[name]] = values
+    return made
+
+
+def together(
+    values: Sequence[One], alike: Callable[[One], Hashable], made: Callable[[list[One]], list[Made]]
+) -> list[Made]:
+    """What `made` gives for each value, called once for all that are alike: arrays of one shape are computed at once.
+
+    >>> together(["a", "bb", "c"], len, lambda group: [f"{one} of {len(group)}" for one in group])
+    ['a of 2', 'bb of 1', 'c of 2']
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for at, value in enumerate(values):
+        groups.setdefault(alike(value), []).append(at)
+    results: dict[int, Made] = {}
+    for group in groups.values():
+        results |= zip(group, made([values[at] for at in group]), strict=True)
+    return [results[at] for at in range(len(values))]
