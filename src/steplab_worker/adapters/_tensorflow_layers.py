@@ -49,9 +49,10 @@ def _variables(arrays: Dict[Key, np.ndarray], own: bool = False) -> Dict[Key, An
 
 
 def to_last(samples: Any) -> Any:
-    """From the graph's layout to TensorFlow's."""
+    """From the graph's layout to TensorFlow's; with one channel, or none, nothing moves, and NumPy does it for free."""
     if len(samples.shape) < 3 or samples.shape[1] == 1:
-        return tf.reshape(samples, [samples.shape[0], *samples.shape[2:], *samples.shape[1:2]])
+        shape = [samples.shape[0], *samples.shape[2:], *samples.shape[1:2]]
+        return samples.reshape(shape) if isinstance(samples, np.ndarray) else tf.reshape(samples, shape)
     return tf.transpose(samples, last.last_axes(len(samples.shape)))
 
 

@@ -125,7 +125,7 @@ class Session(base.Session):
         """One iteration in one compiled function, or of `fit`."""
         if self.fit is not None:
             samples, labels = batch
-            self.value = self.fit.step(to_last(tf.convert_to_tensor(samples)), labels)
+            self.value = self.fit.step(tf.convert_to_tensor(to_last(samples)), labels)
             return
         self.load(batch)
         program = self.programs.whole if last else self.programs.part
@@ -145,8 +145,8 @@ class Session(base.Session):
 
     def bring(self, batch: Any) -> None:
         """Host to device, channels last."""
-        samples, labels = (tf.convert_to_tensor(part) for part in batch)
-        self.batch = to_last(samples), labels
+        samples, labels = batch
+        self.batch = tf.convert_to_tensor(to_last(samples)), tf.convert_to_tensor(labels)
 
     def split(self) -> None:
         """A part of the batch for each replica of this process."""

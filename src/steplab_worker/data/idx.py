@@ -23,6 +23,7 @@ DATASETS = {
     "fashion-mnist": Spec((1, 28, 28), 10, 60000, 10000, 60000, (0.2860,), (0.3530,)),
 }
 PREFIXES = {"train": "train", "test": "t10k"}
+LABEL_HEADER = 8
 UNSIGNED_BYTE = 8  # the type code in the third byte of the header
 
 
@@ -65,17 +66,22 @@ class Idx(Dataset):
             raise DataError("%s: no samples, offset 4 says 0" % image_path)
         self._count = labels
         self._images = Records(image_path, 16, self.shape[1] * self.shape[2])
-        self._labels = Records(label_path, 8, 1)
+        self._labels = self._read_labels(label_path)
 
     def __len__(self) -> int:
         return self._count
 
     def read(self, indices: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
         """The samples as float32 (channels first, normalised) and their labels as int64."""
-        labels = self._labels.read(indices)[:, 0].astype(np.int64)
-        check_labels(self._labels.path, labels, self._labels.offsets(indices), self.classes)
         pixels = self._images.read(indices).reshape((-1, *self.shape))
-        return normalise(pixels, self._spec), labels
+        return normalise(pixels, self._spec), self._labels[indices]
+
+    def _read_labels(self, path: str) -> np.ndarray:
+        """All labels at once: a byte each, they are few against the images, and reading each alone costs as much."""
+        (found,) = Records(path, LABEL_HEADER, self._count).read(np.zeros(1))
+        labels = found.astype(np.int64)
+        check_labels(path, labels, LABEL_HEADER + np.arange(self._count), self.classes)
+        return labels
 
 
 def open_split(folder: str, name: str, split: str) -> Dataset:

@@ -56,10 +56,8 @@ def test_a_label_outside_the_classes_is_named_with_its_offset(copy):
     with (folder / LABELS).open("r+b") as file:
         file.seek(8 + 5)
         file.write(b"\x0b")
-    dataset = data.open_split(str(folder), "mnist")
-    dataset.read(np.arange(5))
     with pytest.raises(DataError, match="label 11 at offset 13, but there are 10 classes"):
-        dataset.read(np.arange(10))
+        data.open_split(str(folder), "mnist")
 
 
 def test_a_file_that_shrinks_while_in_use_is_an_error(copy):
