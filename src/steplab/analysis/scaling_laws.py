@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +36,12 @@ class Cells:
     n: Array
     pure: Array  # sum of squares of the replicates around their means, by series
 
-    @property
+    @cached_property
     def trials(self) -> Array:
         """Trials of each series."""
         return np.asarray(self.n.sum(axis=1))
 
-    @property
+    @cached_property
     def points(self) -> Array:
         """Different numbers of workers of each series."""
         return np.asarray((self.n > 0).sum(axis=1), dtype=float)
