@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations
 
+Array = NDArray[np.float64]
 COEFFICIENTS = 3
-FEWEST_ROWS = 5  # of the model `load-imbalance`
+FEWEST_ROWS = 5  # as the model `load-imbalance` asks for
 
 
 @dataclass(frozen=True)
@@ -48,23 +50,27 @@ def regress(cells: Configurations, own: Sequence[int]) -> ImbalanceRegression | 
     freedom = points - COEFFICIENTS
     if have.sum() < FEWEST_ROWS:
         return ImbalanceRegression((), None, points, freedom, _note(points, freedom, varies=True))
-    return _fitted(workers[have], lif[have], time[have], points)
+    return _fitted(workers[have].astype(float), lif[have], time[have], points)
 
 
-def _fitted(workers: np.ndarray, lif: np.ndarray, time: np.ndarray, points: int) -> ImbalanceRegression:
-    import pandas as pd
+def _fitted(workers: Array, lif: Array, time: Array, points: int) -> ImbalanceRegression:
+    from steplab.models.least_squares import independent, least_squares
 
-    from steplab.models.load_imbalance import LoadImbalance
-
-    frame = pd.DataFrame({"workers": workers.astype(float), "lif": lif})
+    matrix = np.column_stack([np.ones(len(time)), workers, lif])
+    kept = independent(matrix)
     # Replicates are no new numbers of workers: they are one cluster each, and cannot make degrees of freedom.
-    model = LoadImbalance(extrinsic=("workers", "lif")).fit(frame, time, groups=workers)
-    residual = time - model.predict(frame)
+    values, half, _ = least_squares(matrix[:, kept], time, workers)
+    told = dict(zip(kept, zip(values.tolist(), half.tolist(), strict=True), strict=True))
+    coefficients = tuple(_coefficient(f"β{at}", *told.get(at, (0.0, np.nan))) for at in range(COEFFICIENTS))
+    residual = time - matrix[:, kept] @ values
     total = float(((time - time.mean()) ** 2).sum())
-    coefficients = tuple(Coefficient(p.symbol, p.value, p.low, p.high) for p in model.parameters())
     freedom, varies = points - COEFFICIENTS, bool(np.ptp(lif) > 1e-9)
     r2 = 1 - float((residual**2).sum()) / total if total > 0 else None
     return ImbalanceRegression(coefficients, r2, points, freedom, _note(points, freedom, varies))
+
+
+def _coefficient(name: str, value: float, half: float) -> Coefficient:
+    return Coefficient(name, value, *((value - half, value + half) if np.isfinite(half) else (None, None)))
 
 
 def _note(points: int, freedom: int, varies: bool) -> str:

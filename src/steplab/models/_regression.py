@@ -1,4 +1,4 @@
-"""Least squares with standard errors that respect replicates: what the regression models share."""
+"""Least squares on terms of columns: what the regression models share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import statsmodels.api as sm
 
 from steplab.core.errors import NotEnoughData
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
 from steplab.models.formula import Formula, Node, column, level, number, op
+from steplab.models.least_squares import independent, least_squares
 
 
 @dataclass(frozen=True)
@@ -21,22 +21,6 @@ class Term:
 
     columns: tuple[str, ...] = ()
     level: tuple[str, str] | None = None
-
-
-def independent(matrix: Array) -> list[int]:
-    """The columns that are not combinations of earlier ones, the first (the constant) always among them."""
-    norms = np.sqrt((matrix**2).sum(axis=0))
-    scaled = matrix / np.where(norms > 0, norms, 1.0)
-    kept: list[int] = []
-    basis = np.empty((len(matrix), 0))
-    for i in range(matrix.shape[1]):
-        rest = scaled[:, i] - basis @ (basis.T @ scaled[:, i])
-        rest = rest - basis @ (basis.T @ rest)
-        size = float(np.sqrt(rest @ rest))
-        if size > 1e-7:
-            kept.append(i)
-            basis = np.column_stack([basis, rest / size])
-    return kept
 
 
 class Regression(PerformanceModel):
@@ -80,10 +64,7 @@ class Regression(PerformanceModel):
             what = f"model {self.name()!r} needs at least {len(kept) + 1} rows and got {len(y)}"
             raise NotEnoughData(what, hint="measure more configurations, or model fewer columns")
         self.terms_ = [wanted[i] for i in kept]
-        # Unit norms: products of large columns would otherwise spoil the conditioning and the test for rank.
-        norms = np.sqrt((matrix[:, kept] ** 2).sum(axis=0))
-        self.coef_, half, told = _least_squares(matrix[:, kept] / norms, self._summed(y), groups)
-        self.coef_, half = self.coef_ / norms, half / norms
+        self.coef_, half, told = least_squares(matrix[:, kept], self._summed(y), groups)
         self.parameters_ = self._described(wanted, half, told)
 
     def _described(self, wanted: list[Term], half: Array, told: bool) -> list[Parameter]:
@@ -156,20 +137,3 @@ class Regression(PerformanceModel):
         if chosen is not None and (len(chosen) != 2 or chosen[1] not in self.levels_.get(chosen[0], ())):
             raise ValueError("a term reads an unknown level")
         return Term(columns, (chosen[0], chosen[1]) if chosen else None)
-
-
-def _least_squares(matrix: Array, y: Array, groups: Array | None) -> tuple[Array, Array, bool]:
-    """Coefficients, the half widths of their 95 % intervals, and whether degrees of freedom remain for those.
-
-    With groups the errors are cluster-robust: the epochs of a run are not independent rows.
-    """
-    result = sm.OLS(y, matrix).fit()
-    clusters = len(y) if groups is None else len(np.unique(groups))
-    if clusters <= matrix.shape[1]:
-        return np.asarray(result.params), np.full(matrix.shape[1], np.nan), False
-    if groups is not None:
-        result = result.get_robustcov_results("cluster", groups=groups, use_correction=True, df_correction=True)
-    # A robust variance may come out below 0 where clusters are few: such a coefficient is not determined.
-    with np.errstate(invalid="ignore"):
-        interval = np.asarray(result.conf_int(0.05))
-    return np.asarray(result.params), (interval[:, 1] - interval[:, 0]) / 2, True

@@ -136,11 +136,11 @@ def label(group: Group, names: tuple[str, ...]) -> str:
 def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> Profile:
     """Median seconds of each layer in the fastest configuration that has them, in the network's order; its trials."""
     nothing: Profile = pd.DataFrame(columns=["layer", "t_f", "t_b"]), "", ()
-    timed = set(layers["trial"]) if len(layers) else set()
-    if not timed:
+    if not len(layers):
         return nothing
+    timed = trials[trials["trial"].isin(layers["trial"].unique())]
     for group in analysis.groups:
-        chosen = trials[trials["trial"].isin(timed)]
+        chosen = timed
         for name, level in group.factors.items():
             chosen = chosen[chosen[name] == level]
         if len(chosen):
