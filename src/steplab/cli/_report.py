@@ -105,11 +105,11 @@ def _chosen(folder: Path, loaded: Tables) -> Chosen:
     from steplab.core.errors import TableError
     from steplab.models.choose import choose
     from steplab.models.roles import Roles
-    from steplab.store.source import read_source
+    from steplab.store.source import study_source
 
     if not len(loaded.trials):
         raise TableError("no trial has been measured")
-    source = read_source(folder)
+    source = study_source(loaded, folder)
     return choose(source.frame, None, Roles(), source.group, source.factors)
 
 

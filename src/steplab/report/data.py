@@ -9,7 +9,6 @@ from functools import cached_property
 import pandas as pd
 import pyarrow as pa
 
-from steplab.analysis.imbalance import imbalance
 from steplab.analysis.roofline import Roofline
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
@@ -111,7 +110,7 @@ def gather(
 
 def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dict[str, tuple[str, ...]]:
     """What the analysis says about what a chart shows, the gravest first."""
-    uneven = imbalance(tables.trials, tables.iterations, tables.raw_layers, MOST_NOTES)
+    uneven = analysis.imbalance[:MOST_NOTES]
     rows = tables.trials.set_index("trial") if uneven else tables.trials
     named = {
         one.trial: ", ".join(f"{n}={plain_level(rows.at[one.trial, n])}" for n in analysis.varied) for one in uneven

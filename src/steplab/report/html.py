@@ -43,7 +43,7 @@ def content(data: ReportData) -> Content:
     shown = tables(data)
     sliders = what_if(data)
     document = {
-        "charts": {name: orjson.loads(figure.to_json()) for name, figure in drawn.items()},
+        "charts": {name: figure.to_plotly_json() for name, figure in drawn.items()},
         "tables": [table.document() for table in shown],
         "whatIf": sliders,
     }

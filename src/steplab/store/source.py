@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from steplab.core.errors import TableError
+
+if TYPE_CHECKING:
+    from steplab.store.tables import Tables
 
 MISSING = ("", "-", "--", "?", "na", "n/a", "nan", "none", "null", "missing", "inf", "-inf")
 NUMBER = re.compile(r"^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Zµμ%/]*)\s*$")
@@ -53,10 +57,13 @@ def read_source(path: Path) -> Source:
 
 
 def _study(folder: Path) -> Source:
-    """A study's finished trials; replicates of one configuration are marked as dependent rows."""
     from steplab.store.tables import load  # only a study needs the record store
 
-    tables = load(folder)
+    return study_source(load(folder), folder)
+
+
+def study_source(tables: Tables, folder: Path) -> Source:
+    """A study's finished trials; replicates of one configuration are marked as dependent rows."""
     frame = tables.trials
     if "status" in frame.columns:
         frame = frame[frame["status"] == "ok"].reset_index(drop=True)

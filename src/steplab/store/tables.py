@@ -198,15 +198,16 @@ def _iterations(raw: Sequence[Raw]) -> pa.Table:
 
 def _layers(good: Sequence[Record]) -> pa.Table:
     """Every measured layer of every rank."""
-    rows = [(r.trial, rank.rank, one) for r in good for rank in r.ranks for one in rank.layers or ()]
+    blocks = [(r.trial, rank.rank, rank.layers) for r in good for rank in r.ranks if rank.layers]
+    counts, rows = [len(layers) for *_, layers in blocks], [one for *_, layers in blocks for one in layers]
     return pa.table(
         {
-            "trial": pa.array([trial for trial, _, _ in rows], pa.string()),
-            "rank": pa.array([rank for _, rank, _ in rows], pa.int32()),
-            "layer": pa.array([one.layer for *_, one in rows], pa.string()),
-            "iteration": pa.array([one.iteration for *_, one in rows], pa.int32()),
-            "t_f": pa.array([one.t_f for *_, one in rows], pa.float64()),
-            "t_b": pa.array([one.t_b for *_, one in rows], pa.float64()),
+            "trial": _repeated([trial for trial, *_ in blocks], counts),
+            "rank": np.repeat(np.array([rank for _, rank, _ in blocks], dtype=np.int32), counts),
+            "layer": pa.array([one.layer for one in rows], pa.string()),
+            "iteration": pa.array([one.iteration for one in rows], pa.int32()),
+            "t_f": pa.array([one.t_f for one in rows], pa.float64()),
+            "t_b": pa.array([one.t_b for one in rows], pa.float64()),
         }
     )
 
@@ -246,7 +247,9 @@ def _keep(folder: StudyFolder, old: Sequence[_Segment], whole: _Part, made: Sequ
     with contextlib.suppress(OSError, StoreError, pa.ArrowException):
         place.mkdir(parents=True)
         pq.write_table(pa.Table.from_pandas(part.trials, preserve_index=False), place / "trials.parquet")
-        pq.write_table(part.iterations, place / "iterations.parquet")
+        # Times hardly repeat: a dictionary of them costs more than it saves, in writing and in reading.
+        kept = {"use_dictionary": ["trial", "mode"], "compression": "lz4"}
+        pq.write_table(part.iterations, place / "iterations.parquet", **kept)
         pq.write_table(part.layers, place / "layers.parquet")
         pq.write_table(part.epochs, place / "epochs.parquet")
         index = {"version": VERSION, "trials": [n for n in done if n not in known], "factors": part.factors}
