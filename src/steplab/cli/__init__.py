@@ -8,6 +8,7 @@ is wrong, 2 wrong usage, 3 finished but some trials failed.
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -93,3 +94,5 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    finally:
+        gc.freeze()  # Python would look through all tables once more before it lets go of them: half a second

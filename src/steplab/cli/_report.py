@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from steplab.store.paths import StudyFolder
     from steplab.store.tables import Tables
 
-BUDGET_S = 3.0  # for fitting models: a report is not a campaign
+BUDGET_S = 2.0  # for fitting models: a report is not a campaign
 MOST_LOGS = 100
 
 

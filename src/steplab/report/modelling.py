@@ -25,7 +25,7 @@ FOLDS = 5
 FEW_ROWS = 200  # up to that many rows every one is predicted by a model that has not seen it
 FEWEST_FOR_SCAN = 12
 MOST_FOR_SCAN = 240
-ENOUGH_ROWS = 300  # of a large study, to fit the model that is judged; the model that is shown has all rows
+ENOUGH_ROWS = 150  # of a large study, to fit the model that is judged; the model that is shown has all rows
 MOST_FORECASTS = 3
 FARTHEST = 4  # the forecast goes to that many times the most workers measured
 

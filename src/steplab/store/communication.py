@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab.core.order_statistics import median
+
 Array = NDArray[np.float64]
 # Raw columns of mode `overlap` beside t_iter. t_alone is the time of a step without its exchange; only records whose
 # overlap_method is `difference` have it.
@@ -23,6 +25,6 @@ def communication(in_flight: Array, exposed: Array) -> dict[str, float]:
     >>> communication(np.array([[1.0, 1.0]]), np.array([[2.0, 2.0]]))
     {'t_comm': 2.0, 't_exposed': 2.0, 't_hidden': 0.0}
     """
-    part = float(np.median(exposed.mean(axis=0)))
-    whole = max(part, float(np.median(in_flight.mean(axis=0))))
+    part = float(median(exposed.mean(axis=0)))
+    whole = max(part, float(median(in_flight.mean(axis=0))))
     return {"t_comm": whole, "t_exposed": part, "t_hidden": whole - part}

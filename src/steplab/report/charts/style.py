@@ -56,12 +56,8 @@ def whiskers(
 def finish(figure: go.Figure, x: str, y: str, *, height: int = 420) -> go.Figure:
     """Axis titles, margins and a transparent ground; the page sets the ink of light and dark."""
     axis = {"automargin": True, "gridcolor": GRID, "zeroline": False, "linecolor": GRID, "ticks": "outside"}
-    figure.update_xaxes(axis)
-    figure.update_yaxes(axis)
-    if x:
-        figure.update_xaxes(title={"text": x, "standoff": 8})
-    if y:
-        figure.update_yaxes(title={"text": y, "standoff": 8})
+    figure.update_xaxes(axis | ({"title": {"text": x, "standoff": 8}} if x else {}))
+    figure.update_yaxes(axis | ({"title": {"text": y, "standoff": 8}} if y else {}))
     figure.update_layout(
         template="none", height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 12, "r": 16, "t": 36, "b": 48}, font={"family": "system-ui, sans-serif", "size": 13},
