@@ -35,10 +35,17 @@ function draw() {
   const steps = [...charts, () => drawWhatIf(page.whatIf), ...tables, () => { document.documentElement.dataset.ready = "all"; }];
   const next = () => {
     if (round !== drawing || !steps.length) return;
-    setTimeout(next, 0);
+    whenSeen(next);
     steps.shift()();
   };
   next();
+}
+
+// After what was drawn can be seen; a page in the background is never shown and need not wait.
+function whenSeen(next) {
+  const later = () => setTimeout(next, 0);
+  if (document.hidden) later();
+  else requestAnimationFrame(later);
 }
 
 document.getElementById("theme").addEventListener("click", () => {
