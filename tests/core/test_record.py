@@ -53,6 +53,22 @@ def test_a_newer_format_is_refused() -> None:
         parse_record(json.dumps(document).encode(), "r.json")
 
 
+def test_a_good_trial_without_times_is_refused() -> None:
+    document = json.loads(record().model_dump_json())
+    phased = [dict(rank, modes={"phased": rank["modes"]["native"]}) for rank in document["ranks"]]
+    for ranks in ([], phased):
+        with pytest.raises(RecordError, match="needs ranks with native times"):
+            parse_record(json.dumps(document | {"ranks": ranks}).encode(), "r.json")
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), "x", None, [1.0]])
+def test_a_wrong_time_is_named_with_its_place(wrong: object) -> None:
+    document = json.loads(record().model_dump_json())
+    document["ranks"][0]["modes"]["native"]["columns"]["t_iter"][2] = wrong
+    with pytest.raises(RecordError, match=r"ranks\.0\.modes\.native\.columns\.t_iter\.2: "):
+        parse_record(json.dumps(document).encode(), "r.json")
+
+
 def test_columns_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="differ in length"):
         Mode(columns={"t_iter": [0.1]}, warmup=[])

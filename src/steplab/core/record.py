@@ -165,6 +165,12 @@ class Record(_Part):
             raise ValueError("the trial's id does not belong to its configuration")
         return self
 
+    @model_validator(mode="after")
+    def _measured(self) -> Record:
+        if self.status == "ok" and not (self.ranks and all("native" in rank.modes for rank in self.ranks)):
+            raise ValueError("a trial that ended well needs ranks with native times")
+        return self
+
 
 def parse_record(content: bytes, where: str) -> Record:
     """A record from its JSON text; anything else is one clear sentence."""

@@ -39,7 +39,7 @@ def trial_row(record: Record) -> dict[str, Any]:
 def trial_rows(raws: Sequence[Raw]) -> list[dict[str, Any]]:
     """The records' rows of the table `trials`; trials that are alike are computed at once."""
     rows = [_known(raw.record) for raw in raws]
-    good = [at for at, raw in enumerate(raws) if raw.has("native") and raw.native.size]
+    good = [at for at, raw in enumerate(raws) if raw.has("native")]
     native = dict(zip(good, series_of([raws[at].native for at in good]), strict=True))
     for at in good:
         rows[at] |= _times(raws[at].record, native[at])

@@ -33,8 +33,9 @@ class Raw:
         ]
 
     def has(self, mode: str) -> bool:
-        """Whether the trial ended well and was measured in that mode."""
-        return self.record.status == "ok" and mode in self.record.ranks[0].modes
+        """Whether the trial ended well and every rank was measured in that mode, warm-up aside."""
+        found = [rank.modes.get(mode) for rank in self.record.ranks]
+        return self.record.status == "ok" and all(one is not None and False in one.warmup for one in found)
 
     @cached_property
     def native(self) -> Array:
