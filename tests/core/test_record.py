@@ -61,6 +61,25 @@ def test_a_good_trial_without_times_is_refused() -> None:
             parse_record(json.dumps(document | {"ranks": ranks}).encode(), "r.json")
 
 
+@pytest.mark.parametrize(
+    ("field", "level"),
+    [
+        ("batch_size", "many"),
+        ("batch_size", None),
+        ("workers", 0),
+        ("strategy", "accumulate:x"),
+        ("strategy", "accumulate:0"),
+    ],
+)
+def test_a_good_trial_of_no_size_is_refused(field: str, level: object) -> None:
+    document = json.loads(record().model_dump_json())
+    document["resolved"] = {
+        name: value for name, value in (document["resolved"] | {field: level}).items() if value is not None
+    }
+    with pytest.raises(RecordError, match=f"resolved.{field} must be "):
+        parse_record(json.dumps(document).encode(), "r.json")
+
+
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf"), "x", None, [1.0]])
 def test_a_wrong_time_is_named_with_its_place(wrong: object) -> None:
     document = json.loads(record().model_dump_json())

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidato
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
 from steplab.core.errors import RecordError
-from steplab.core.trial import Kind, Level, Status, trial_id
+from steplab.core.trial import Kind, Level, Status, accumulation, trial_id
 
 FORMAT = 2
 MAX_BYTES = 1 << 30  # a larger file is not a record
@@ -167,9 +167,27 @@ class Record(_Part):
 
     @model_validator(mode="after")
     def _measured(self) -> Record:
-        if self.status == "ok" and not (self.ranks and all("native" in rank.modes for rank in self.ranks)):
+        if self.status != "ok":
+            return self
+        if not self.ranks or any("native" not in rank.modes for rank in self.ranks):
             raise ValueError("a trial that ended well needs ranks with native times")
+        for name in ("batch_size", "workers"):
+            if not _is_size(self.resolved.get(name)):
+                raise ValueError(f"resolved.{name} must be a number above 0")
+        if not _accumulates(str(self.resolved.get("strategy", "sync"))):
+            raise ValueError("resolved.strategy must be accumulate:k with a whole number k, or another strategy")
         return self
+
+
+def _accumulates(strategy: str) -> bool:
+    try:
+        return accumulation(strategy) >= 1
+    except ValueError:
+        return False
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def parse_record(content: bytes, where: str) -> Record:

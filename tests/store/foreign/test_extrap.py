@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from steplab.core.errors import InputError
@@ -128,6 +128,7 @@ LINE = st.one_of(
 
 @settings(max_examples=200, deadline=None)
 @given(lines=st.lists(LINE, max_size=9))
+@example(lines=["PARAMETER p", "POINTS 1 2", "PARAMETER p", "DATA 1 2"])
 def test_whatever_the_lines_it_is_a_study_or_one_sentence(lines, tmp_path_factory) -> None:
     place = tmp_path_factory.mktemp("fuzz")
     (place / "x.txt").write_text("\n".join(lines))

@@ -144,7 +144,8 @@ def test_every_record_makes_a_valid_trace(data: st.DataObject, ranks: int, count
     ]  # fmt: skip
     made = Record.model_validate(
         {"study": "s", "trial": trial_id(config, 0), "replicate": 0, "kind": "step", "status": "ok", "config": config,
-         "resolved": config, "measure": {}, "ranks": said, "threads": 1, "started": "", "seconds": 1, "command": "",
+         "resolved": config | {"batch_size": 1}, "measure": {}, "ranks": said, "threads": 1, "started": "",
+         "seconds": 1, "command": "",
          "data": {"name": "none", "source": "none", "samples": 0}}
     )  # fmt: skip
     checked(trace_json(made))

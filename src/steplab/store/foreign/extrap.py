@@ -151,6 +151,8 @@ def _parsed(text: str, path: Path) -> Iterator[Measurement]:
         if not field or field.startswith("#"):
             continue
         if field == "PARAMETER":
+            if points:
+                raise InputError("PARAMETER comes after POINTS, which it is a part of", where=where)
             parameters += value.split()
         elif field == "POINTS":
             points += _points(value, len(parameters), where)
