@@ -92,7 +92,7 @@ def anova(data: ReportData) -> PageTable:
     columns = (
         Column("term", "term", "text"), Column("df", "degrees of freedom"),
         Column("share", "share of the variation", unit="%", scale=100.0), Column("f", "F"), Column("p", "p"),
-        Column("holm", "p, corrected for the number of terms"),
+        Column("holm", "p (Holm)"),
     )  # fmt: skip
     rows: list[list[Cell]] = [
         [row.term, row.df, cell(row.share), cell(row.f), cell(row.p), cell(row.holm)]

@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from steplab.analysis.designed import Designed, Mean
 from steplab.core.trial import Level
-from steplab.report.charts.style import GREY, colour, finish, rows_height, series, whiskers
+from steplab.report.charts.style import GREY, colour, finish, log_axis, rows_height, series, whiskers
 from steplab.report.data import ReportData
 from steplab.report.words import plain
 
@@ -39,7 +39,7 @@ def effects(data: ReportData) -> go.Figure | None:
     )  # fmt: skip
     texts = [plain(f"{one.factor}: {one.level} instead of {one.reference}") for one in shown]
     figure.add_vline(x=1.0, line={"dash": "dash", "color": GREY})
-    figure.update_xaxes(type="log", nticks=12)
+    figure.update_xaxes(log_axis([edge for one in shown for edge in (one.low, one.high, 1.0)]))
     figure.update_yaxes(tickvals=places, ticktext=texts, autorange="reversed")
     x = "ratio of step times"
     return finish(figure, x, "", height=rows_height(len(shown)))
@@ -65,7 +65,7 @@ def interactions(data: ReportData) -> go.Figure | None:
                                hovertemplate="%{x}: %{y:.4g} ms<extra>%{fullData.name}</extra>",
                                row=1, col=column, **series(at))  # fmt: skip
         figure.update_xaxes(title={"text": plain(first)}, type="category", row=1, col=column)
-    figure.update_yaxes(type="log", nticks=6)
+        figure.update_yaxes(log_axis(1e3 * one.seconds for one in cells), row=1, col=column)
     figure.update_yaxes(title={"text": "mean step time [ms]"}, row=1, col=1)
     return finish(figure, "", "", height=420 + 8 * len(looks))
 

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from steplab.report.charts.style import GREY, colour, finish, series
+from steplab.report.charts.style import GREY, colour, finish, log_axis, series
 from steplab.report.data import ReportData
 from steplab.report.words import plain
 
@@ -34,8 +34,8 @@ def predicted(data: ReportData) -> go.Figure | None:
         figure.add_scatter(x=y[some], y=guess, row=1, col=1, hovertemplate=hover, **look)
         figure.add_scatter(x=y[some], y=100 * (guess / y[some] - 1), row=1, col=2, showlegend=False,
                            hovertemplate="%{x:.4g} ms: %{y:+.3g} %<extra>%{fullData.name}</extra>", **look)  # fmt: skip
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(type="log", title={"text": "predicted [ms]"}, row=1, col=1)
+    figure.update_xaxes(log_axis(y))
+    figure.update_yaxes(log_axis(y) | {"title": {"text": "predicted [ms]"}}, row=1, col=1)
     figure.update_yaxes(title={"text": "error [% of the measured value]"}, row=1, col=2)
     return finish(figure, "measured step time [ms]", "", height=480)
 

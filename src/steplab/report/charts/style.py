@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -15,6 +16,8 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
 GRID = "rgba(128,128,128,0.25)"
 MARKER_SIZE = 9
+MOST_TICKS = 7
+TICKS = ((1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0,))  # of a decade, the finest first
 
 
 def colour(at: int) -> str:
@@ -65,6 +68,26 @@ def finish(figure: go.Figure, x: str, y: str, *, height: int = 420) -> go.Figure
         hoverlabel={"align": "left"},
     )  # fmt: skip
     return figure
+
+
+def log_axis(values: Iterable[float]) -> dict[str, Any]:
+    """A logarithmic axis for these values with its ticks written out; plotly would shorten 20 to 2.
+
+    >>> log_axis([3.0, 0.0, 41.0])["ticktext"], log_axis([12.0, 19.0])["ticktext"], log_axis([1.0, 1.01])
+    (['5', '10', '20'], ['12', '15'], {'type': 'log'})
+    """
+    known = [value for value in values if math.isfinite(value) and value > 0]
+    low, high = (min(known), max(known)) if known else (1.0, 1.0)
+    decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    ticks: list[float] = []
+    for digits in TICKS:
+        ticks = [d * 10.0**decade for decade in decades for d in digits if low <= d * 10.0**decade <= high]
+        if len(ticks) <= MOST_TICKS:
+            break
+    if len(ticks) < 2:
+        return {"type": "log"}
+    ticks = ticks[:: -(-len(ticks) // MOST_TICKS)]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.3g}" for tick in ticks]}
 
 
 def rows_height(rows: int) -> int:
