@@ -1,7 +1,8 @@
 """Trials per minute of a 60-trial LeNet-5 study, warm ranks against fresh ranks for every trial.
 
 Targets: 4 times as many in PyTorch, 6 times in TensorFlow, with the same medians. Trial by trial the two ways take
-turns in one laboratory, so that a disturbance hits both; starting ranks counts as part of the trial that needs them.
+turns in one laboratory, so that a disturbance hits both; starting ranks counts as part of the trial that needs them,
+the start of the laboratory itself, about a second for each study, does not.
 That the medians are the same is tested as an equivalence: two one-sided t-tests (D. J. Schuirmann, J. Pharmacokinet.
 Biopharm. 15, 1987, p. 657) on the differences of the log medians of each trial and its twin; both must refuse, at 5
 %, that warm ranks are slower or faster by more than the margin. The margin is 5 %, or the noise where that is wider:
