@@ -16,8 +16,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from steplab.cli._report import report_data
 from steplab.core.errors import EnvironmentFault
+from steplab.costs.roofline import Ceiling, Ceilings, Level
 from steplab.report.browser import find_browser
 from steplab.report.html import content, render
+from steplab.runner import ceilings
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -84,11 +86,13 @@ def run_study(place: Path, description: str = "", design: str = "replicates = 2"
     return place / "study"
 
 
-def report_of(folder: Path, models: str = "") -> Path:
-    """Write a study's report; the file."""
-    page = folder / "report.html"
-    page.write_text(render(content(report_data(folder, models))), encoding="utf-8")
-    return page
+def report_of(folder: Path, name: str, roofs: Ceilings | None = None) -> str:
+    """Write a study's report; its address. This machine's own ceilings do not count: another test may measure them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ceilings, "known_ceilings", lambda: roofs)
+        page = render(content(report_data(folder)))
+    (folder / name).write_text(page, encoding="utf-8")
+    return (folder / name).as_uri()
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +108,14 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rich_page(rich: Path) -> str:
     """The address of the rich study's report."""
-    return report_of(rich).as_uri()
+    return report_of(rich, "report.html")
+
+
+@pytest.fixture(scope="session")
+def roofed_page(rich: Path) -> str:
+    """The address of its report on a machine with known ceilings."""
+    row = Ceiling(1, 1e11, (Level("L3", 8e10, 1e7), Level("DRAM", 2e10)))
+    return report_of(rich, "roofed.html", Ceilings("a machine", (row,), "measured", "test"))
 
 
 @pytest.fixture(scope="session")

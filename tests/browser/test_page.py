@@ -45,6 +45,12 @@ def test_every_chart_of_a_rich_study_is_drawn(watch: Watch, rich_page: str) -> N
     assert page.locator("#missing").inner_text().count("steplab roofline") == 1
 
 
+def test_a_machine_with_known_ceilings_has_a_roofline(watch: Watch, roofed_page: str) -> None:
+    page = watch(roofed_page).page
+    assert page.locator("[data-chart=roofline] svg.main-svg").count() >= 1
+    assert page.locator("#missing").count() == 0
+
+
 def test_each_answer_links_to_its_evidence(watch: Watch, rich_page: str) -> None:
     page = watch(rich_page).page
     assert 3 <= page.locator("#answer li").count() <= 6
