@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from steplab.cli import _report
+from steplab.cli._report import fitter, report_data
 
 
 def test_a_report_needs_no_network(
@@ -18,6 +24,24 @@ def test_a_report_needs_no_network(
     assert "<script src" not in page
     assert all(title in page for title in ("Step time", "Where the time goes", "Speed-up", "All configurations"))
     assert "workers=2" in page
+
+
+def test_a_large_study_has_its_models_fitted_beside(
+    steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    no_orphans: Callable[[], None],
+) -> None:  # fmt: skip
+    path = study_file(batch_size=[8, 16, 32, 64], workers=[1, 2, 3, 4], noise=0.05)
+    assert steplab("run", path, "--out", "out").code == 0
+    here = report_data(tmp_path / "out").models
+    monkeypatch.setattr(_report, "FOR_A_PROCESS", 10)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with fitter(tmp_path / "out") as beside:
+        assert beside is not None
+        there = report_data(tmp_path / "out", beside=beside).models
+    assert [(one.name, one.mape, one.formula) for one in there.judged] == [
+        (one.name, one.mape, one.formula) for one in here.judged
+    ]
+    assert [one.name for one in there.forecasts] == [one.name for one in here.forecasts] != []
 
 
 def test_a_study_with_only_failures_has_a_report(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:

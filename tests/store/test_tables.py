@@ -35,6 +35,19 @@ def test_deleting_the_cache_loses_nothing(folder: StudyFolder) -> None:
         assert other.factors == first.factors
 
 
+def test_several_processes_read_what_one_reads(
+    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, no_orphans
+) -> None:
+    broken = sorted(records.done(folder))[0]
+    folder.record(broken).write_text("{")
+    alone = tables.load(folder.root)
+    monkeypatch.setattr(tables, "FOR_A_PROCESS", 2)
+    shared = tables.load(folder.root)
+    pd.testing.assert_frame_equal(shared.trials, alone.trials)
+    assert shared.iterations == alone.iterations and shared.layers == alone.layers
+    assert shared.unreadable == alone.unreadable and len(shared.unreadable) == 1
+
+
 def test_new_records_join_the_cached_ones(folder: StudyFolder, tmp_path: Path) -> None:
     name = sorted(records.done(folder))[0]
     aside = tmp_path / "aside.json"

@@ -21,6 +21,7 @@ import typer.main
 
 from steplab.core.errors import SteplabError
 
+COLLECT_EVERY = 100_000  # new objects; Python's own 700 look through all that libraries define, again and again
 EPILOG = "Example: steplab init my-study && steplab run my-study/study.toml"
 
 
@@ -86,6 +87,7 @@ def _leave() -> None:
 
 def main() -> None:
     """Run the command line; whatever goes wrong becomes one sentence and an exit code."""
+    gc.set_threshold(COLLECT_EVERY)
     atexit.register(_leave)
     try:
         app()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
 
     from steplab.analysis.roofline import Roofline
     from steplab.analysis.study import Analysis
+    from steplab.core.beside import Beside
     from steplab.core.study import Study
     from steplab.models.base import PerformanceModel
     from steplab.models.choose import Chosen
@@ -21,27 +25,45 @@ if TYPE_CHECKING:
 
 BUDGET_S = 2.0  # for fitting models: a report is not a campaign
 MOST_LOGS = 100
+FOR_A_PROCESS = 200  # trials that pay for fitting in a process of its own
+FITTING = ("steplab.report.modelling", "steplab.models.linear", "steplab.models.hybrid")  # what that imports
 
 
-def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S) -> ReportData:
-    """Everything that the report of the study in a folder shows."""
-    from steplab.analysis.study import analyse
-    from steplab.core.study_file import read_study
-    from steplab.report.data import Tabled, gather
+def fitter(folder: Path) -> AbstractContextManager[Beside | None]:
+    """A process to fit the models of a large study in, which gets ready while the study is read."""
+    from steplab.core.beside import Beside
+    from steplab.store.paths import StudyFolder
+
+    records = StudyFolder(folder).records
+    large = records.is_dir() and sum(1 for _ in records.iterdir()) > FOR_A_PROCESS
+    return Beside(*FITTING) if large and (os.cpu_count() or 1) > 1 else nullcontext()
+
+
+def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S, beside: Beside | None = None) -> ReportData:
+    """Everything that the report of the study in a folder shows; models are fitted beside, if that process is there."""
     from steplab.store import tables
     from steplab.store.paths import StudyFolder
 
+    names, files = _asked(models)
     place = StudyFolder(folder)
     loaded = tables.load(folder)
+    chosen = _chosen(folder, loaded)
+    # What comes next takes its time, imports too: the other process is to begin first.
+    fit = functools.partial(_fitted, chosen, names, files, budget_s)
+    fitted = beside.begin(fit) if beside else fit
+
+    from steplab.analysis.study import analyse
+    from steplab.core.study_file import read_study
+    from steplab.report.data import Tabled, gather
+
     study = read_study(place.study)
     analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
-    fastest: dict[str, object] = dict(analysis.groups[0].factors) if analysis.groups else {}
-    modelled = _models(folder, loaded, models, budget_s, fastest)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, study, loaded)
     about = study.about
     roofs = _roofline(place, tabled, analysis)
     logs = _logs(place, loaded.trials)
+    modelled = _with_forecast(fitted(), chosen, analysis)
     return gather(about.name, about.description, analysis, tabled, origin, modelled, logs, roofs)
 
 
@@ -67,21 +89,32 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
         return None  # a network that cannot be counted has no roofline
 
 
-def _models(folder: Path, loaded: Tables, asked: str, budget_s: float, fastest: dict[str, object]) -> Modelled:
-    """The models that were asked for: names are fitted now, files were fitted before."""
-    from steplab.core.errors import SteplabError
-    from steplab.report.modelling import QUICK, Modelled, given_models, model_study, with_forecast
-
-    words = [word.strip() for word in asked.split(",") if word.strip()]
+def _asked(models: str) -> tuple[list[str], list[tuple[str, PerformanceModel]]]:
+    """The models that were asked for: names are to be fitted, files were fitted before."""
+    words = [word.strip() for word in models.split(",") if word.strip()]
     files = [(Path(word).stem, _read(word)) for word in words if word.endswith(".json")]
     names = [word for word in words if not word.endswith(".json")]
-    _check_names(names)
-    try:
-        chosen = _chosen(folder, loaded)
-    except SteplabError as error:
-        return Modelled(reason=str(error))
-    made = given_models(chosen, files) if files else model_study(chosen, names or QUICK, budget_s)
-    return with_forecast(made, chosen, fastest)
+    if names:
+        _check_names(names)
+    return names, files
+
+
+def _fitted(
+    chosen: Chosen | str, names: Sequence[str], files: Sequence[tuple[str, PerformanceModel]], budget_s: float
+) -> Modelled:
+    from steplab.report.modelling import QUICK, Modelled, given_models, model_study
+
+    if isinstance(chosen, str):
+        return Modelled(reason=chosen)
+    return given_models(chosen, files) if files else model_study(chosen, names or QUICK, budget_s)
+
+
+def _with_forecast(made: Modelled, chosen: Chosen | str, analysis: Analysis) -> Modelled:
+    """The same with what more workers would give the fastest configuration."""
+    from steplab.report.modelling import with_forecast
+
+    fastest: dict[str, object] = dict(analysis.groups[0].factors) if analysis.groups else {}
+    return made if isinstance(chosen, str) else with_forecast(made, chosen, fastest)
 
 
 def _read(path: str) -> PerformanceModel:
@@ -100,17 +133,20 @@ def _check_names(names: list[str]) -> None:
             raise ModelError(f"there is no model {name!r}", where="--models", hint=nearest(name, model_names()))
 
 
-def _chosen(folder: Path, loaded: Tables) -> Chosen:
-    """The rows and columns that `steplab fit DIR` would take."""
-    from steplab.core.errors import TableError
+def _chosen(folder: Path, loaded: Tables) -> Chosen | str:
+    """The rows and columns that `steplab fit DIR` would take, or why there are none."""
+    from steplab.core.errors import SteplabError
     from steplab.models.choose import choose
     from steplab.models.roles import Roles
     from steplab.store.source import study_source
 
     if not len(loaded.trials):
-        raise TableError("no trial has been measured")
-    source = study_source(loaded, folder)
-    return choose(source.frame, None, Roles(), source.group, source.factors)
+        return "no trial has been measured"
+    try:
+        source = study_source(loaded, folder)
+        return choose(source.frame, None, Roles(), source.group, source.factors)
+    except SteplabError as error:
+        return str(error)
 
 
 def _logs(place: StudyFolder, trials: pd.DataFrame) -> dict[str, str]:

@@ -29,15 +29,18 @@ def report(
 
     Example: steplab report runs/demo --out report.html
     """
-    from steplab.cli._report import report_data
+    from steplab.cli._report import fitter, report_data
     from steplab.core.errors import InputError
-    from steplab.report.html import content, render
-    from steplab.store import records
 
     page = out or folder / "report.html"
     if out is not None and not page.absolute().parent.is_dir():
         raise InputError("there is no such folder", where=f"--out {page.parent}", hint="make it first")
-    data = report_data(folder, models)
+    with fitter(folder) as beside:
+        data = report_data(folder, models, beside=beside)
+
+    from steplab.report.html import content, render
+    from steplab.store import records
+
     text = render(content(data)).encode()
     written = _figures(data, figures) if figures is not None else []
     records.write_file(page, text)

@@ -31,7 +31,6 @@ Array = np.ndarray
 TYPICAL_ERROR = 0.05
 STRONGEST_OVERLAP = 10.0
 MOST_ROWS = 4000
-DIFFERENCE = 1e-6
 LEAST_GROWTH = 1e-3
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
 TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within")
@@ -151,6 +150,14 @@ def growth(theta: float) -> float:
     return float(np.tanh(theta))
 
 
+def _growing(workers: Array, power: float) -> Array:
+    """The derivative of `grown` by the power, which is ½·ln² N at p = 0."""
+    logs = np.log(workers)
+    if abs(power) < 1e-4:
+        return np.asarray(logs**2 * (0.5 + power * logs / 3))
+    return np.asarray((logs * np.exp(power * logs) - grown(workers, power)) / power)
+
+
 def grown(workers: Array, power: float) -> Array:
     """(N^p − 1)/p, which is ln N at p = 0.
 
@@ -195,15 +202,19 @@ def step_time(law: Law, theta: Array, at: Inputs) -> Array:
 
 
 def log_gradient(law: Law, theta: Array, at: Inputs) -> Array:
-    """The derivatives of ln t by each unknown, row by row: exact, but for overlap and growth."""
-    step = _step(law, theta, at)
+    """The derivatives of ln t by each unknown, row by row."""
+    return _slopes(law, _step(law, theta, at), at)
+
+
+def _slopes(law: Law, step: _Step, at: Inputs) -> Array:
     columns: dict[str, Array] = {"per_sample": step.sized / step.compute}
     columns["overhead"] = 1 - columns["per_sample"]
     columns |= _factor_columns(law, at, "compute", columns["per_sample"])
     if not law.parts.workers:
         return np.column_stack([columns[name] for name in law.names])
     # By the shares of compute and communication in t^γ.
-    share = (step.compute / step.time) ** overlap(step.value["overlap"])
+    gamma = overlap(step.value["overlap"])
+    share = (step.compute / step.time) ** gamma
     columns = {name: share * column for name, column in columns.items()}
     # What one worker does not send has no share to divide.
     sync = np.maximum(step.sync, 1e-300)
@@ -211,10 +222,19 @@ def log_gradient(law: Law, theta: Array, at: Inputs) -> Array:
         columns[name] = (1 - share) * term * step.sync_scale / sync
     ones = np.ones(len(share))
     columns |= {name: (1 - share) * column for name, column in _factor_columns(law, at, "sync", ones).items()}
-    for name in ("overlap", "growth"):
-        moved = theta + DIFFERENCE * (np.array(law.names) == name)
-        columns[name] = np.log(step_time(law, moved, at) / step.time) / DIFFERENCE
+    power, across = growth(step.value["growth"]), at.nodes if law.parts.nodes else at.workers
+    reach = np.exp(step.value["reach"]) * _growing(across, power) * step.sync_scale
+    columns["growth"] = (1 - share) * reach / sync * (1 - power**2)
+    columns["overlap"] = _by_overlap(step, share, gamma)
     return np.column_stack([columns[name] for name in law.names])
+
+
+def _by_overlap(step: _Step, share: Array, gamma: float) -> Array:
+    """The derivative by the unbounded parameter of γ; a part with no share has no logarithm that counts."""
+    parts = (share, step.compute), (1 - share, step.sync)
+    entropy = sum(part * np.log(np.maximum(time, 1e-300) / step.time) for part, time in parts)
+    bounded = (gamma - 1) / (STRONGEST_OVERLAP - 1)
+    return np.asarray(entropy / gamma * (STRONGEST_OVERLAP - 1) * bounded * (1 - bounded))
 
 
 def _factor_columns(law: Law, at: Inputs, part: str, share: Array) -> dict[str, Array]:
@@ -269,11 +289,12 @@ def fit_law(law: Law, at: Inputs, y: Array, start: Array | None = None) -> Array
         return np.concatenate([robust, (theta - centre) / width])
 
     def slopes(theta: Array) -> Array:
-        ratio = (np.log(np.maximum(step_time(law, theta, at), 1e-300)) - logs) / TYPICAL_ERROR
+        step = _step(law, theta, at)
+        ratio = (np.log(np.maximum(step.time, 1e-300)) - logs) / TYPICAL_ERROR
         root = np.sqrt(1 + ratio**2)
         # d/dr of sign(r)·sqrt(2(√(1+r²) − 1)), written so that it is 1 at r = 0.
         bend = np.sqrt((root + 1) / 2) / root
-        return np.vstack([bend[:, None] * log_gradient(law, theta, at) / TYPICAL_ERROR, np.diag(1 / width)])
+        return np.vstack([bend[:, None] * _slopes(law, step, at) / TYPICAL_ERROR, np.diag(1 / width)])
 
     starts = _starts(law, centre) if start is None else [start - shift]
     found = [least_squares(residuals, begin, slopes, max_nfev=150) for begin in starts]

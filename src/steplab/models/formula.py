@@ -91,8 +91,9 @@ class Formula:
 
     def evaluate(self, X: pd.DataFrame) -> Array:
         """The formula's value for each row."""
+        columns = {name: X[name].to_numpy() for name in self.columns() if name in X.columns}
         with np.errstate(all="ignore"):
-            return np.broadcast_to(_value(self.tree, X), len(X)).astype(float)
+            return np.broadcast_to(_value(self.tree, columns, len(X)), len(X)).astype(float)
 
     def columns(self) -> set[str]:
         """The columns that the formula reads."""
@@ -111,20 +112,20 @@ def _columns(node: Node) -> set[str]:
     return own.union(*(_columns(arg) for arg in node.get("args", ())))
 
 
-def _value(node: Node, X: pd.DataFrame) -> Array:
+def _value(node: Node, X: Mapping[str, Array], rows: int) -> Array:
     name = node["op"]
     if name == "number":
         return np.asarray(node["value"], float)
     if name in ("column", "level"):
         key = node["name"] if name == "column" else node["column"]
-        if key not in X.columns:
+        if key not in X:
             raise ModelError(f"the formula needs column {key!r}")
         if name == "column":
-            return X[key].to_numpy(float)
-        return X[key].astype(str).map(node["values"]).to_numpy(float)
-    args = [_value(arg, X) for arg in node["args"]]
+            return X[key].astype(float, copy=False)
+        return np.array([node["values"].get(str(value), np.nan) for value in X[key].tolist()], float)
+    args = [_value(arg, X, rows) for arg in node["args"]]
     if name == "bumps":
-        at = np.column_stack([np.broadcast_to(arg, len(X)) for arg in args])
+        at = np.column_stack([np.broadcast_to(arg, rows) for arg in args])
         return bump_sum(at, np.asarray(node["points"], float), np.asarray(node["weights"], float))
     if name in MANY:
         return reduce(MANY[name], args)

@@ -126,7 +126,7 @@ class SSGD(PerformanceModel):
 
     def _cases(self, frame: pd.DataFrame) -> Array:
         """The combination of categories of each row, as text."""
-        names = [frame[c].astype(str) + "" for c in self.roles_.categorical]
+        names = [frame[c].tolist() for c in self.roles_.categorical]
         return np.array(["|".join(row) for row in zip(*names, strict=True)] if names else [""] * len(frame))
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:

@@ -7,13 +7,12 @@ records make a new one. A cache that does not fit the records any more is made a
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
-import multiprocessing
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from steplab.core.beside import Beside
 from steplab.core.errors import RecordError, StoreError, TableError, nearest
 from steplab.core.record import Record
 from steplab.store import records
@@ -39,7 +39,7 @@ NAMES = ("trials", "iterations", "layers", "epochs")
 FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
 MOST_SEGMENTS = 16
 CHUNK = 2500  # records parsed before their columns are packed
-MANY = 5000  # records from which on further processes pay for their start
+FOR_A_PROCESS = 2500  # records that pay for the start of a further process
 
 
 @dataclass(frozen=True)
@@ -132,22 +132,27 @@ def _valid_segments(folder: StudyFolder, done: set[str]) -> list[_Segment]:
 
 def _parsed(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> list[_Part]:
     """The columns of records, chunk by chunk; many of them in several processes."""
-    chunks = [names[at : at + CHUNK] for at in range(0, len(names), CHUNK)]
-    processes = min(os.cpu_count() or 1, len(chunks))
-    if len(names) < MANY or processes < 2:
-        return [_parse(folder, chunk, unreadable) for chunk in chunks]
-    # Spawned and not forked: a fork of a process with threads (Arrow has some) may hang.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        made = []
-        for part, problems in pool.map(_parse_apart, [folder] * len(chunks), chunks):
-            made.append(part)
+    processes = min(os.cpu_count() or 1, len(names) // FOR_A_PROCESS)
+    if processes < 2:
+        parts, problems = _parse_chunks(folder, names)
+        unreadable.extend(problems)
+        return parts
+    made: list[_Part] = []
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(Beside(__name__)) for _ in range(processes)]
+        shares = [names[at * len(names) // processes : (at + 1) * len(names) // processes] for at in range(processes)]
+        work = [functools.partial(_parse_chunks, folder, share) for share in shares]
+        results = [other.begin(one) for other, one in zip(others, work, strict=True)]
+        for parts, problems in (result() for result in results):
+            made.extend(parts)
             unreadable.extend(problems)
     return made
 
 
-def _parse_apart(folder: StudyFolder, names: Sequence[str]) -> tuple[_Part, list[str]]:
+def _parse_chunks(folder: StudyFolder, names: Sequence[str]) -> tuple[list[_Part], list[str]]:
+    """Their columns, and what could not be read."""
     unreadable: list[str] = []
-    return _parse(folder, names, unreadable), unreadable
+    return [_parse(folder, names[at : at + CHUNK], unreadable) for at in range(0, len(names), CHUNK)], unreadable
 
 
 def _parse(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> _Part:
