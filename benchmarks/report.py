@@ -37,6 +37,14 @@ replicates = 5
 iterations = 40
 phases = true
 """
+# The page notes the frame with the first chart: who asks from outside waits for charts that are drawn meanwhile.
+NOTE = """
+new MutationObserver((_, self) => {
+  if (!document.querySelector("[data-chart] svg.main-svg")) return;
+  self.disconnect();
+  requestAnimationFrame(() => performance.mark("first-chart"));
+}).observe(document, { childList: true, subtree: true });
+"""
 FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 
 
@@ -56,15 +64,16 @@ def opened(page: Path) -> tuple[float, float, float]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(find_browser()), args=list(FLAGS))
         tab = browser.new_page()
-        began = time.perf_counter()
+        tab.add_init_script(NOTE)
+        began = time.time()
         tab.goto(page.as_uri(), wait_until="commit")
-        tab.wait_for_selector("[data-chart] svg.main-svg", timeout=60_000)
-        first = time.perf_counter() - began
         tab.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
-        every = time.perf_counter() - began
-        painted = tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        every = time.time() - began
+        names = ("first-contentful-paint", "first-chart")
+        asked = "name => performance.timeOrigin + performance.getEntriesByName(name)[0].startTime"
+        painted, first = (tab.evaluate(asked, name) / 1e3 - began for name in names)
         browser.close()
-    return painted / 1e3, first, every
+    return painted, first, every
 
 
 def main() -> None:
