@@ -115,7 +115,7 @@ def _convolution(groups: int, channels: int, stride: Shape, padding: str) -> Cal
 def _dense(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
     def call(x: Any) -> Any:
         made = tf.linalg.matmul(x, own["weight"]) if len(x.shape) == 2 else tf.tensordot(to_first(x), own["weight"], 1)
-        made = made + own["bias"] if "bias" in own else made
+        made = tf.nn.bias_add(made, own["bias"]) if "bias" in own else made
         return made if len(x.shape) == 2 else to_last(made)
 
     return _simple(call)

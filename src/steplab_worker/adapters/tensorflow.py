@@ -302,7 +302,8 @@ class _Programs:
             each = tf.math.squared_difference(output, flat(samples, graph.input_shape))
         else:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
-        return tf.reduce_mean(each) / self.accumulate
+        mean = tf.reduce_mean(each)
+        return mean / self.accumulate if self.accumulate > 1 else mean
 
     def _gradients(self, samples: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
