@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,15 @@ def test_what_the_work_prints_does_not_come_between(no_orphans: Callable[[], Non
     with Beside() as beside:
         assert beside.begin(functools.partial(print, "in between", flush=True))() is None
         assert beside.begin(functools.partial(max, 2, 3))() == 3
+
+
+def test_nothing_is_imported_from_where_it_is_called(
+    no_orphans: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "csv.py").write_text("raise SystemExit(7)")
+    with Beside("csv") as beside:
+        assert beside.begin(os.getpid)() != os.getpid()
 
 
 def test_what_fails_there_fails_here_with_its_own_words(no_orphans: Callable[[], None]) -> None:

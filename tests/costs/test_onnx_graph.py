@@ -134,6 +134,13 @@ def test_external_weights_are_never_opened(export, tmp_path):
     assert cost(read_onnx(str(outside))).parameters == 61706
 
 
+def test_nothing_is_imported_from_the_folder_of_a_model(export, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("onnx", "numpy", "json"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(7)")
+    assert cost(read_onnx(str(export(networks.build("lenet5"))))).parameters == 61706
+
+
 def test_a_fixed_batch_is_said(write_onnx):
     path = str(write_onnx([helper.make_node("Relu", ["x"], ["y"])], [4, 3], {}))
     assert read_onnx(path, 4).batch == 4

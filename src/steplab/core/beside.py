@@ -23,7 +23,7 @@ class Beside:
 
     def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "steplab.core.beside", *modules],
+            [sys.executable, "-P", "-m", "steplab.core.beside", *modules],  # -P: nothing is imported from where we are
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 

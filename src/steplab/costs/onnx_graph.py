@@ -68,7 +68,7 @@ def _inferred(path: str, batch: int, input_shape: Sequence[int] | None) -> bytes
     if not Path(path).is_file():
         raise InputError("there is no such file", where=where)
     job = json.dumps({"path": path, "batch": batch, "shape": None if input_shape is None else list(input_shape)})
-    command = [sys.executable, "-m", "steplab.costs.onnx_shapes"]
+    command = [sys.executable, "-P", "-m", "steplab.costs.onnx_shapes"]  # -P: nothing is imported from where we are
     try:
         done = subprocess.run(command, input=job.encode(), capture_output=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired as error:

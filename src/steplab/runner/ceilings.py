@@ -193,10 +193,11 @@ class _Moment:
 def _ask(python: Path, module: str, job: dict[str, Any]) -> Iterator[tuple[dict[str, Any], _Moment]]:
     """Start the worker; its documents as they come, each with the machine's busy time at that moment."""
     reading, writing = os.pipe()
+    packages = Path(steplab_worker.__file__).parents[1]  # also where it runs: Python imports from there first
     try:
         process = subprocess.Popen(
             [python, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(steplab_worker.__file__).parents[1])}, pass_fds=[writing],
+            env={**os.environ, "PYTHONPATH": str(packages)}, cwd=packages, pass_fds=[writing],
         )  # fmt: skip
     finally:
         os.close(writing)
