@@ -190,8 +190,9 @@ def _venv(name: str, installs: tuple[tuple[str, ...], ...]) -> Path:
     base = getattr(sys, "_base_executable", sys.executable)
     log = folder(name).with_suffix(".log")
     python = folder(name) / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    for command in ([base, "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
+    # -P: nothing is imported from where we are.
+    pip = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    for command in ([base, "-P", "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
         with log.open("ab") as file:
             code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
         if code:
