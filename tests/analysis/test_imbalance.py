@@ -67,6 +67,15 @@ def test_a_single_stall_is_not_called_imbalance() -> None:
     assert imbalance(*measured(phases), NO_LAYERS) == []
 
 
+def test_stalls_do_not_hide_a_rank_that_is_always_late() -> None:
+    phases = noisy(np.random.default_rng(2), 1, 2, n=14, sigma=0.2)
+    phases[0, 0, :, 4] += 1.0
+    phases[0, 0, 12, 4] += 10.0
+    phases[0, 0, 13, 3] += 20.0
+    (found,) = imbalance(*measured(phases), NO_LAYERS)
+    assert (found.rank, found.waits_for) == (1, 0)
+
+
 @pytest.mark.parametrize("phase", range(len(PHASES)))
 def test_the_slow_rank_and_its_phase_are_named(phase: int) -> None:
     phases = noisy(np.random.default_rng(3), 1, 3)

@@ -41,7 +41,9 @@ def test_several_processes_read_what_one_reads(
     broken = sorted(records.done(folder))[0]
     folder.record(broken).write_text("{")
     alone = tables.load(folder.root)
-    monkeypatch.setattr(tables, "FOR_A_PROCESS", 2)
+    monkeypatch.setattr(tables, "MANY", 2)
+    monkeypatch.setattr(tables, "CHUNK", 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
     shared = tables.load(folder.root)
     pd.testing.assert_frame_equal(shared.trials, alone.trials)
     assert shared.iterations == alone.iterations and shared.layers == alone.layers

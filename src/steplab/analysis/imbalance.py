@@ -2,8 +2,9 @@
 
 The ranks meet at every exchange of gradients. Before it each rank reads, moves, divides and computes; whoever is ready
 early waits (`t_wait`). A rank is called slow only if it is ready later than the waiting one consistently: the mean of
-the per-iteration differences must lie beyond what their scatter explains. The load imbalance factor (LIF) knows compute
-times only, so a slow loader shows here and not there.
+the per-iteration differences must lie beyond what their scatter explains, or so many of them must be large that it is
+no chance; the latter holds where a few stalls of the machine make the scatter huge. The load imbalance factor (LIF)
+knows compute times only, so a slow loader shows here and not there.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def imbalance(trials: pd.DataFrame, iterations: pa.Table, layers: pa.Table, most
     rows = _Rows.of(iterations, several["trial"].astype(str).tolist())
     if rows is None:
         return []
-    pairs = _sure(_scattered(rows, _pairs(rows)))
+    pairs = _sure(rows, _pairs(rows))
     worst = pairs.sort_values("share", ascending=False)[: most if most is not None else len(pairs)]
     names, lif = several["trial"].to_numpy(), several["lif"].to_numpy(dtype=float)
     found = [_finding(str(names[row["trial"]]), lif[row["trial"]], row) for row in worst.to_dict("records")]
@@ -121,28 +122,46 @@ def _pairs(rows: _Rows) -> pd.DataFrame:
     means = {name: values[there] for name, values in means.items()}
     slow, early = np.nanargmax(means["ready"], axis=1), np.nanargmax(means["t_wait"], axis=1)
     line = np.arange(len(there))
-    share = means["t_wait"][line, early] / np.maximum(means["t_iter"][line, early], np.finfo(float).tiny)
-    columns = {"trial": there, "rank": early, "waits_for": slow, "share": share}
+    step = means["t_iter"][line, early]
+    share = means["t_wait"][line, early] / np.maximum(step, np.finfo(float).tiny)
+    columns = {"trial": there, "rank": early, "waits_for": slow, "share": share, "step": step}
     columns |= {"ranks": (means["n"] > 0).sum(axis=1)}
     columns |= {name: means[name][line, slow] - means[name][line, early] for name in PHASES}
     pairs = pd.DataFrame(columns)
     return pairs[(pairs["rank"] != pairs["waits_for"]) & (pairs["share"] >= SMALLEST_SHARE)]
 
 
-def _scattered(rows: _Rows, pairs: pd.DataFrame) -> pd.DataFrame:
-    """With the mean, the scatter and the autocorrelation of how much later the slow rank is ready, per iteration."""
+def _sure(rows: _Rows, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Those whose slow rank is late beyond doubt: a t test or a sign test, at 5 % over both and all ordered pairs."""
+    from scipy.special import betainc, stdtrit
+
     late, trial = _lateness(rows, pairs)
-    n = np.bincount(trial, minlength=rows.trials).astype(float)
+    n, at = np.bincount(trial, minlength=rows.trials).astype(float), pairs["trial"].to_numpy()
+    level = LEVEL / (pairs["ranks"] * (pairs["ranks"] - 1)).to_numpy(dtype=float) / 2
+    mean, scatter, weight = (values[at] for values in _moments(late, trial, n))
+    error = scatter / np.sqrt(np.maximum(weight, 1e-9))
+    beyond = mean > stdtrit(np.maximum(n[at] - 1.0, 1.0), 1.0 - level) * error
+    least = np.full(rows.trials, np.nan)  # what is worth a sentence, where there is doubt
+    least[at[~beyond]] = SMALLEST_SHARE * pairs["step"].to_numpy()[~beyond]
+    left = np.isfinite(least[trial])
+    often, _, throws = _moments((late[left] > least[trial[left]]).astype(float), trial[left], n)
+    successes = (often * throws)[at]
+    # The chance of so many successes in so many throws of a coin.
+    consistent = betainc(np.maximum(successes, 1e-9), throws[at] - successes + 1.0, 0.5) < level
+    sure: NDArray[np.bool_] = (n[at] >= FEWEST) & (beyond | consistent)
+    return pairs.loc[sure]
+
+
+def _moments(values: Array, trial: NDArray[np.int64], n: Array) -> tuple[Array, Array, Array]:
+    """Of each trial's n values the mean, the scatter, and as how many count that resemble their neighbours."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(trial, late, rows.trials) / n
-        residual = late - mean[trial]
-        squares = np.bincount(trial, residual**2, rows.trials)
+        mean = np.bincount(trial, values, len(n)) / n
+        residual = values - mean[trial]
+        squares = np.bincount(trial, residual**2, len(n))
         inside = trial[1:] == trial[:-1]
-        products = np.bincount(trial[1:][inside], (residual[1:] * residual[:-1])[inside], rows.trials)
-        rho = np.nan_to_num(products / squares) + 1.0 / n
-        scatter = np.sqrt(squares / (n - 1.0))
-    at = pairs["trial"].to_numpy()
-    return pairs.assign(n=n[at], late=mean[at], scatter=scatter[at], rho=rho[at])
+        products = np.bincount(trial[1:][inside], (residual[1:] * residual[:-1])[inside], len(n))
+        rho = np.clip(np.nan_to_num(products / squares) + 1.0 / n, 0.0, 0.9)
+        return mean, np.sqrt(squares / (n - 1.0)), n * (1 - rho) / (1 + rho)
 
 
 def _lateness(rows: _Rows, pairs: pd.DataFrame) -> tuple[Array, NDArray[np.int64]]:
@@ -161,18 +180,6 @@ def _lateness(rows: _Rows, pairs: pd.DataFrame) -> tuple[Array, NDArray[np.int64
         both, first, second = np.intersect1d(slow, early, return_indices=True)
         return ready[first] - before[second], both // width
     return ready - before, slow // width
-
-
-def _sure(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Those whose slow rank is late beyond the scatter: one-sided t test at 5 % over all ordered pairs of ranks."""
-    from scipy.special import stdtrit
-
-    n, rho = pairs["n"].to_numpy(), pairs["rho"].to_numpy().clip(0.0, 0.9)
-    error = pairs["scatter"].to_numpy() * np.sqrt((1 + rho) / (1 - rho) / np.maximum(n, 1))
-    chances = (pairs["ranks"] * (pairs["ranks"] - 1)).to_numpy(dtype=float)
-    limit: Array = stdtrit(np.maximum(n - 1.0, 1.0), 1.0 - LEVEL / chances)
-    sure: NDArray[np.bool_] = (n >= FEWEST) & (pairs["late"].to_numpy() > limit * error)
-    return pairs.loc[sure]
 
 
 def _finding(trial: str, lif: float, row: dict[Any, Any]) -> Imbalance:

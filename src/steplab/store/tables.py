@@ -39,7 +39,7 @@ NAMES = ("trials", "iterations", "layers", "epochs")
 FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
 MOST_SEGMENTS = 16
 CHUNK = 2500  # records parsed before their columns are packed
-FOR_A_PROCESS = 2500  # records that pay for the start of a further process
+MANY = 5000  # records from which on further processes pay for their start
 
 
 @dataclass(frozen=True)
@@ -132,33 +132,26 @@ def _valid_segments(folder: StudyFolder, done: set[str]) -> list[_Segment]:
 
 def _parsed(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> list[_Part]:
     """The columns of records, chunk by chunk; many of them in several processes."""
-    processes = min(os.cpu_count() or 1, len(names) // FOR_A_PROCESS)
-    if processes < 2:
-        parts, problems = _parse_chunks(folder, names)
-        unreadable.extend(problems)
-        return parts
+    work = [functools.partial(_parse, folder, names[at : at + CHUNK]) for at in range(0, len(names), CHUNK)]
+    processes = min(os.cpu_count() or 1, len(work)) if len(names) >= MANY else 1
     made: list[_Part] = []
     with contextlib.ExitStack() as stack:
-        others = [stack.enter_context(Beside(__name__)) for _ in range(processes)]
-        shares = [names[at * len(names) // processes : (at + 1) * len(names) // processes] for at in range(processes)]
-        work = [functools.partial(_parse_chunks, folder, share) for share in shares]
-        results = [other.begin(one) for other, one in zip(others, work, strict=True)]
-        for parts, problems in (result() for result in results):
-            made.extend(parts)
-            unreadable.extend(problems)
+        others = [stack.enter_context(Beside(__name__)) for _ in range(processes if processes > 1 else 0)]
+        for at in range(0, len(work), processes):
+            some = work[at : at + processes]
+            # A chunk for each at a time: what all of them hold together stays small.
+            results = [other.begin(one) for other, one in zip(others, some, strict=False)] or some
+            for part, problems in (result() for result in results):
+                made.append(part)
+                unreadable.extend(problems)
     return made
 
 
-def _parse_chunks(folder: StudyFolder, names: Sequence[str]) -> tuple[list[_Part], list[str]]:
-    """Their columns, and what could not be read."""
+def _parse(folder: StudyFolder, names: Sequence[str]) -> tuple[_Part, list[str]]:
+    """Read records into columns; those that cannot be read are named, not passed over in silence."""
     unreadable: list[str] = []
-    return [_parse(folder, names[at : at + CHUNK], unreadable) for at in range(0, len(names), CHUNK)], unreadable
-
-
-def _parse(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) -> _Part:
-    """Read records into columns; one that cannot be read is named, not passed over in silence."""
     with _without_collection():
-        return _columns(folder, names, unreadable)
+        return _columns(folder, names, unreadable), unreadable
 
 
 @contextlib.contextmanager
