@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +25,9 @@ from steplab.runner import ceilings
 STEPLAB = Path(sys.executable).with_name("steplab")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+ROOFS = Ceilings("a machine", (Ceiling(1, 1e12, (Level("L3", 8e10, 1e7), Level("DRAM", 2e10))),), "measured", "test")
 
 
 @dataclass
@@ -86,13 +90,14 @@ def run_study(place: Path, description: str = "", design: str = "replicates = 2"
     return place / "study"
 
 
-def report_of(folder: Path, name: str, roofs: Ceilings | None = None) -> str:
-    """Write a study's report; its address. This machine's own ceilings do not count: another test may measure them."""
+def report_of(folder: Path) -> str:
+    """Write a study's report; its address. The ceilings are not this machine's own, which another test may measure."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ceilings, "known_ceilings", lambda: roofs)
+        patch.setattr(ceilings, "known_ceilings", lambda: ROOFS)
         page = render(content(report_data(folder)))
-    (folder / name).write_text(page, encoding="utf-8")
-    return (folder / name).as_uri()
+    made = folder / "report.html"
+    made.write_text(page, encoding="utf-8")
+    return made.as_uri()
 
 
 @pytest.fixture(scope="session")
@@ -108,14 +113,19 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rich_page(rich: Path) -> str:
     """The address of the rich study's report."""
-    return report_of(rich, "report.html")
+    return report_of(rich)
 
 
 @pytest.fixture(scope="session")
-def roofed_page(rich: Path) -> str:
-    """The address of its report on a machine with known ceilings."""
-    row = Ceiling(1, 1e11, (Level("L3", 8e10, 1e7), Level("DRAM", 2e10)))
-    return report_of(rich, "roofed.html", Ceilings("a machine", (row,), "measured", "test"))
+def roofed_page(rich: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of its report as if it had run on this CPU, with known ceilings."""
+    folder = tmp_path_factory.mktemp("roofed") / "study"
+    shutil.copytree(rich, folder, ignore=shutil.ignore_patterns("cache", "*.html"))
+    for path in (folder / "records").iterdir():
+        said = json.loads(path.read_text())
+        said["versions"]["device"] = "cpu"
+        path.write_text(json.dumps(said))
+    return report_of(folder)
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +137,6 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
     """A copy of a study that a test may change."""
-    import shutil
 
     def copied(folder: Path) -> Path:
         made = tmp_path / "study"

@@ -42,10 +42,11 @@ def test_every_chart_of_a_rich_study_is_drawn(watch: Watch, rich_page: str) -> N
               "effects", "interactions", "predicted", "penalty", "forecast"}  # fmt: skip
     assert set(drawn) >= wanted
     assert page.locator("[data-chart] svg.main-svg").count() >= len(drawn)
+    # The CPU's ceilings are known, and bound nothing on a virtual clock.
     assert page.locator("#missing").inner_text().count("steplab roofline") == 1
 
 
-def test_a_machine_with_known_ceilings_has_a_roofline(watch: Watch, roofed_page: str) -> None:
+def test_a_study_of_this_cpu_with_known_ceilings_has_a_roofline(watch: Watch, roofed_page: str) -> None:
     page = watch(roofed_page).page
     assert page.locator("[data-chart=roofline] svg.main-svg").count() >= 1
     assert page.locator("#missing").count() == 0

@@ -70,7 +70,8 @@ def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S, besi
 def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Roofline | None:
     """The roofline of the fastest configuration with timed layers, if this machine's ceilings were measured before.
 
-    A report measures nothing: `steplab roofline` does, and keeps the ceilings.
+    A report measures nothing: `steplab roofline` does, and keeps the ceilings. They are those of the CPU and bound
+    nothing that ran on a GPU or on a virtual clock.
     """
     from steplab.cli._roofline_source import of_configuration
     from steplab.core.errors import SteplabError
@@ -83,8 +84,11 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
     if known is None:
         return None
     rows = tabled.trials[tabled.trials["trial"].isin(timed)]
+    record = records.read_record(place.record(timed[0]))
+    if record.versions.get("device", "cpu") != "cpu":
+        return None
     try:
-        return of_configuration(records.read_record(place.record(timed[0])), rows, tabled.layers, known)
+        return of_configuration(record, rows, tabled.layers, known)
     except SteplabError:
         return None  # a network that cannot be counted has no roofline
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, command_app, console, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
 
@@ -48,6 +48,7 @@ def predict(
     console().print(table(["configuration", made.target_, f"{level:.0%} low", "high", "range"], rows))
     if not all(p.inside for p in found):
         typer.echo("warning: outside of the measured range a model is a guess; the intervals are wider", err=True)
+    next_step("steplab run STUDY.toml  (with such a configuration in it, to see whether that is true)")
 
 
 def _configuration(at: dict[str, str | float]) -> str:

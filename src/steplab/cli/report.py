@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, command_app, console, print_json
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
 
 if TYPE_CHECKING:
     from steplab.report.data import ReportData
@@ -52,6 +52,7 @@ def report(
     console().print(f"report: {page.absolute()}", markup=False, soft_wrap=True)
     if figures is not None:
         console().print(f"figures: {len(written)} files in {figures}", markup=False, soft_wrap=True)
+    next_step(f"open {page} in a browser; it needs no network")
 
 
 def _figures(data: ReportData, folder: Path) -> list[Path]:

@@ -66,7 +66,7 @@ CHARTS = (
     Chart(
         "roofline", "Roofline", layers.roofline,
         "Left of a roof's corner memory is the limit, right of it arithmetic; a point on the roof cannot be faster.",
-        "No roofline: it needs layer times and this machine's ceilings; `steplab roofline DIR` measures them.",
+        "No roofline: it needs layers timed on this CPU, and its ceilings; `steplab roofline DIR` measures them.",
     ),
     Chart(
         "effects", "Effects of the factors", effects.effects,
