@@ -99,8 +99,11 @@ def test_with_noise_the_serial_share_lies_inside_its_interval(law: laws.Shape, s
     clean = law(np.array([share]), workers)
     logs = clean + rng.normal(0, 0.05, (repetitions, replicates, len(workers)))
     means = logs.mean(axis=1)
-    pure = ((logs - means[:, None, :]) ** 2).sum(axis=(1, 2))
-    fits = laws.fit(law, laws.Cells(workers, means, np.full(means.shape, float(replicates)), pure))
+    n = np.full(means.shape, float(replicates))
+    # Each series is a study of its own, whose noise is equal everywhere.
+    variance = np.broadcast_to(logs.var(axis=1, ddof=1).mean(axis=1, keepdims=True), means.shape)
+    freedom = np.full(means.shape, float((replicates - 1) * len(workers)))
+    fits = laws.fit(law, laws.Cells(workers, means, n, variance, freedom, freedom[0, 0]))
     covered = np.mean((fits.low <= share) & (share <= fits.high))
     assert 0.92 <= covered <= 0.98
     assert np.mean(fits.misfit < 0.05) == pytest.approx(0.05, abs=0.025)
@@ -113,7 +116,7 @@ def test_amdahl_of_the_noisy_law_lies_inside_its_interval(
     counts = np.array([1.0, 2.0, 4.0])
     configs = [{**config, "noise": 0.05} for config in strong()[:3]]
     logs = np.log([[long_run(config) for config in configs]])
-    truth = laws.fit(laws.amdahl, laws.Cells(counts, logs, np.ones((1, 3)), np.zeros(1))).value[0]
+    truth = laws.fit(laws.amdahl, laws.Cells(counts, logs, np.ones((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)), 0.0)).value[0]
     assert truth == pytest.approx(SERIAL, abs=0.05)
     inside = 0
     for seed in range(REPETITIONS):

@@ -99,6 +99,8 @@ def _complete(frame: pd.DataFrame, target: str, roles: Roles, group: str | None,
     if repeats:
         rows = "row repeats" if repeats == 1 else "rows repeat"
         notes.append(f"{repeats} {rows} a configuration: replicates")
+    else:
+        notes.append("each configuration has one row: intervals hold what the model misses, not the noise of a repetition")
     below = int((kept[target] <= 0).sum())
     if below:
         notes.append(f"{below} values of {target!r} are zero or negative; they have no relative error")
