@@ -116,7 +116,8 @@ def test_amdahl_of_the_noisy_law_lies_inside_its_interval(
     counts = np.array([1.0, 2.0, 4.0])
     configs = [{**config, "noise": 0.05} for config in strong()[:3]]
     logs = np.log([[long_run(config) for config in configs]])
-    truth = laws.fit(laws.amdahl, laws.Cells(counts, logs, np.ones((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)), 0.0)).value[0]
+    nothing = np.zeros((1, 3))
+    truth = laws.fit(laws.amdahl, laws.Cells(counts, logs, np.ones((1, 3)), nothing, nothing, 0.0)).value[0]
     assert truth == pytest.approx(SERIAL, abs=0.05)
     inside = 0
     for seed in range(REPETITIONS):

@@ -28,7 +28,7 @@ def test_the_medians_interval_covers_it(iterations: int, rho: float) -> None:
     truth = 0.01 * np.exp(0.1 * gamma.ppf(0.5, 2.0))
     found = series_of(list(times(np.random.default_rng([31, iterations]), iterations, rho)))
     covered = np.mean([one.low <= truth <= one.high for one in found])
-    # Of 1,000 trials at 95 %, chance moves the share by 0.7 % (its standard error); 0.92 to 0.98 is what the stopping rule promises.
+    # Of 1,000 trials the share has a standard error of 0.7 %; 0.92 to 0.98 is what the stopping rule promises.
     assert 0.92 <= covered <= 0.98
 
 

@@ -1,9 +1,9 @@
 """The same configuration in several frameworks: paired ratios, and which of the differences are real.
 
 Trials are paired by configuration and replicate (the replicates are blocks in time), ratios are taken on the log
-scale. A configuration's own few pairs say little of their spread, so that is moderated by that of all configurations of
-the two frameworks (`variances`). Many comparisons find differences by chance: what counts as real is Holm's choice (Scand. J. Statist. 6,
-1979) among all comparisons of a measure, at 5 %.
+scale. A configuration's own few pairs say little of their spread, so that is moderated by that of all configurations
+of the two frameworks (`variances`). Many comparisons find differences by chance: what counts as real is Holm's choice
+(Scand. J. Statist. 6, 1979) among all comparisons of a measure, at 5 %.
 """
 
 from __future__ import annotations

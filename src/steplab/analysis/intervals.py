@@ -87,7 +87,7 @@ def _alone(median: float, within: tuple[float, float]) -> Interval:
 
 
 def ratio_error(first: Interval, second: Interval, pool: float = np.inf) -> tuple[float, float] | None:
-    """Standard error and degrees of freedom of the logarithm of two medians' ratio; None where one is a single trial."""
+    """Standard error and degrees of freedom of the log ratio of two medians; None where one is a single trial."""
     if first.error is None or second.error is None or first.freedom is None or second.freedom is None:
         return None
     squares = np.array([first.error**2, second.error**2])

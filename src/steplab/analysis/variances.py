@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 FEWEST = 3  # variances from which a distribution of variances can be told
 TRUST = 0.5  # share of the prior's degrees of freedom that counts
 UNLIKE = 2.0  # a variance that many times the prior's is not of the pool
-UNEQUAL = 0.10  # p-value of Bartlett's test below which variances are taken as unequal
+UNEQUAL = 0.5  # p-value of Bartlett's test from which on variances are taken as equal: they look more alike than not
 LEAST = 1e-5  # of the median variance: smaller ones are rounding (as in limma)
 
 
