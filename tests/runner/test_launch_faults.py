@@ -146,15 +146,26 @@ def test_too_few_file_descriptors_are_a_record_with_its_reason(rooms):
     assert "Too many open files" in record["reason"]
 
 
-def run_synthetic(folder, variables, workers, before=""):
+@pytest.mark.parametrize("inodes", [2, 4, 6])
+def test_a_temporary_folder_without_inodes_is_a_record_with_its_reason(rooms, inodes):
+    place = rooms / "small"
+    place.mkdir()
+    mount = f"mount -t tmpfs -o nr_inodes={inodes},size=1m none {place}; TMPDIR={place} "
+    done = run_synthetic(rooms, {}, workers=2, before=mount, around=["unshare", "--user", "--map-root-user", "--mount"])
+    assert done.returncode == 3, done.stderr
+    (record,) = [json.loads(path.read_bytes()) for path in (rooms / "out").rglob("records/**/*.json")]
+    assert (record["status"], "No space left on device" in record["reason"]) == ("failed", True)
+
+
+def run_synthetic(folder, variables, workers, before="", around=()):
     study = folder / "study.toml"
     study.write_text(
         f'[study]\nname = "s"\nkind = "step"\n[factors]\nframework = ["synthetic"]\nworkers = [{workers}]\n'
         "[design]\nreplicates = 1\n[measure]\niterations = 5\nretries = 0\n"
     )
-    command = f"{before}exec {sys.executable} -m steplab run {study} --out {folder / 'out'}"
+    command = f"{before}{sys.executable} -m steplab run {study} --out {folder / 'out'}"
     return subprocess.run(
-        ["sh", "-c", command], env={**os.environ, **variables}, capture_output=True, text=True, check=False
+        [*around, "sh", "-c", command], env={**os.environ, **variables}, capture_output=True, text=True, check=False
     )
 
 

@@ -79,6 +79,15 @@ def test_doctor_says_that_ranks_are_open_to_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.framework("torch")
+def test_an_ordinary_user_gets_a_private_network_too(tmp_path: Path, study_file: Callable[..., Path]) -> None:
+    study = study_file(framework=["torch"], workers=[2], measure="phases = false")
+    ordinary = ["unshare", "--user", "--map-user=1000", "--map-group=1000", sys.executable, "-m", "steplab"]
+    done = ran([*ordinary, "run", str(study), "--out", "out", "--limit", "1"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+
+
+@pytest.mark.framework("torch")
 def test_run_warns_and_runs_where_there_is_no_private_network(tmp_path: Path, study_file: Callable[..., Path]) -> None:
     study = study_file(framework=["torch"], workers=[2], design="", measure="phases = false")
     done = ran(forbidden("run", study, "--out", "out", "--limit", "1"), tmp_path)
