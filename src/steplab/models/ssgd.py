@@ -127,7 +127,9 @@ class SSGD(PerformanceModel):
     def _cases(self, frame: pd.DataFrame) -> Array:
         """The combination of categories of each row, as text."""
         names = [frame[c].tolist() for c in self.roles_.categorical]
-        return np.array(["|".join(row) for row in zip(*names, strict=True)] if names else [""] * len(frame))
+        cases = ["|".join(row) for row in zip(*names, strict=True)] if names else [""] * len(frame)
+        # Plain text: NumPy's own strings cannot be keys of a saved document.
+        return np.array(cases, dtype=object)
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         if self.overlap not in (*OVERLAPS, "auto"):
