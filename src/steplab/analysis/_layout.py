@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.designed import MissingCell
-from steplab.core.trial import Level, plain_level
+from steplab.core.trial import UNSUPPORTED, Level, plain_level, tally
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -85,7 +85,7 @@ def layout(trials: pd.DataFrame, names: Sequence[str]) -> Layout:
         block=block,
         cell=_combined(columns, len(ok)),
         missing=missing,
-        broken=_broken(trials[~good]),
+        broken=_broken(trials[~good & (trials["status"] != UNSUPPORTED)]),
         grid=grid,
         notes=(*notes, *note),
     )
@@ -182,4 +182,4 @@ def _missing(cell: Sequence[object], names: Sequence[str], bad: pd.DataFrame) ->
     if not len(there):
         return MissingCell(levels, 0, "never run")
     statuses = ", ".join(sorted(set(there["status"])))
-    return MissingCell(levels, len(there), statuses)
+    return MissingCell(levels, tally(there["status"]).failed, statuses)

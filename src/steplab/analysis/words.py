@@ -146,4 +146,5 @@ def _trust(analysis: Analysis) -> str:
     text = f"The measurements are {noise.verdict}: replicates differ by {noise.between:.1%}"
     text += f", so differences below {noise.detectable:.0%} cannot be seen." if noise.detectable else "."
     failed = f" {analysis.failed} of {analysis.trials} trials failed." if analysis.failed else ""
-    return f"{text}{failed} {noise.advice}"
+    refused = f" {analysis.unsupported} of {analysis.trials} trials are unsupported." if analysis.unsupported else ""
+    return f"{text}{failed}{refused} {noise.advice}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import asdict
 from typing import Any
 
 from steplab.cli._output import console, next_step, print_json, table
 from steplab.core.feasible import graph_of, resolve
 from steplab.core.study import Study
-from steplab.core.trial import Trial, describe
+from steplab.core.trial import Tally, Trial, describe, tally
 from steplab.core.units import seconds as shown
 from steplab.runner.jobs import group_key
 from steplab.store import records
@@ -22,12 +23,17 @@ ASSUMED_OVERHEAD_S = 2e-3
 
 
 def summary(folder: StudyFolder, trials: list[Trial]) -> dict[str, Any]:
-    """How many trials are done, failed, left."""
+    """How many trials are done, failed, unsupported, left."""
     done = records.done(folder)
-    statuses = [records.read_record(folder.record(t.id)).status for t in trials if t.id in done]
-    ok = statuses.count("ok")
-    counts = {"trials": len(trials), "ok": ok, "failed": len(statuses) - ok, "left": len(trials) - len(statuses)}
-    return {"folder": str(folder.root), **counts}
+    ended = tally(records.read_record(folder.record(t.id)).status for t in trials if t.id in done)
+    left = len(trials) - ended.ended
+    return {"folder": str(folder.root), "trials": len(trials), **asdict(ended), "left": left}
+
+
+def count_words(document: dict[str, Any]) -> str:
+    """The counts of a summary as one phrase."""
+    ended = Tally(document["ok"], document["failed"], document["unsupported"])
+    return f"{ended}, {document['left']} left of {document['trials']} trials"
 
 
 def estimate(trials: list[Trial], folder: StudyFolder, study: Study) -> float | None:

@@ -156,9 +156,10 @@ def _chosen(folder: Path, loaded: Tables) -> Chosen | str:
 def _logs(place: StudyFolder, trials: pd.DataFrame) -> dict[str, str]:
     """The ends of the logs of trials that failed."""
     from steplab.core.errors import RecordError
+    from steplab.core.trial import is_failure
     from steplab.store import records
 
-    failed = list(trials[trials["status"] != "ok"]["trial"].head(MOST_LOGS)) if len(trials) else []
+    failed = list(trials[trials["status"].map(is_failure)]["trial"].head(MOST_LOGS)) if len(trials) else []
     logs: dict[str, str] = {}
     for trial in failed:
         try:

@@ -81,6 +81,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "unexplained": analysis.unexplained,
         "trials": analysis.trials,
         "failed": analysis.failed,
+        "unsupported": analysis.unsupported,
     }
 
 

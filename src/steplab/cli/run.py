@@ -90,13 +90,14 @@ def _check_environments(trials: list[Trial]) -> None:
 
 
 def _supersede_failed(folder: object, trials: list[Trial]) -> None:
+    from steplab.core.trial import is_failure
     from steplab.store import records
     from steplab.store.paths import StudyFolder
 
     assert isinstance(folder, StudyFolder)
     for trial in trials:
         path = folder.record(trial.id)
-        if path.exists() and records.read_record(path).status not in ("ok", "unsupported"):
+        if path.exists() and is_failure(records.read_record(path).status):
             records.supersede(folder, trial.id)
 
 
@@ -116,12 +117,13 @@ def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet:
 
 
 class _Bar:
-    """The progress of a campaign: done, failed, time left. Drawn only when something happens, or once a second."""
+    """A campaign's progress: done, failed, unsupported, time left. Drawn when something happens, or every second."""
 
     def __init__(self, progress: Progress, total: int, expected_s: float | None) -> None:
-        self.progress, self.total, self.failed = progress, total, 0
-        self.task = progress.add_task("starting", total=total, failed="", left=_left(expected_s))
-        self.began, self.finished = time.monotonic(), 0
+        self.progress, self.total = progress, total
+        self.statuses: list[str] = []
+        self.task = progress.add_task("starting", total=total, failed="", unsupported="", left=_left(expected_s))
+        self.began = time.monotonic()
 
     def start(self, trial: Trial) -> None:
         from steplab.core.trial import describe
@@ -136,17 +138,22 @@ class _Bar:
         self.progress.refresh()
 
     def record(self, record: Record) -> None:
-        self.finished += 1
+        from steplab.core.trial import tally
+
+        self.statuses.append(record.status)
         if record.status != "ok":
-            self.failed += 1
             self.progress.console.print(f"{record.status}: {record.reason} ({record.trial})", markup=False)
-        self.progress.update(self.task, advance=1, failed=f"{self.failed} failed" if self.failed else "")
+        ended = tally(self.statuses)
+        failed = f"{ended.failed} failed" if ended.failed else ""
+        unsupported = f"{ended.unsupported} unsupported" if ended.unsupported else ""
+        self.progress.update(self.task, advance=1, failed=failed, unsupported=unsupported)
         self.refresh()
 
     def refresh(self) -> None:
-        if self.finished:
-            passed, open_ = time.monotonic() - self.began, self.total - self.finished
-            told = _left(passed / self.finished * open_) if open_ else f"in {shown(passed)}"
+        finished = len(self.statuses)
+        if finished:
+            passed, open_ = time.monotonic() - self.began, self.total - finished
+            told = _left(passed / finished * open_) if open_ else f"in {shown(passed)}"
             self.progress.update(self.task, left=told)
         self.progress.refresh()
 
@@ -164,6 +171,7 @@ def _progress(total: int, expected_s: float | None, quiet: bool) -> Iterator[_Ba
 
     columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("[red]{task.fields[failed]}"))
     texts: tuple[TextColumn, ...] = (
+        TextColumn("{task.fields[unsupported]}"),
         TextColumn("{task.fields[left]}"),
         TextColumn("[dim]{task.description}", markup=True),
     )
@@ -173,18 +181,14 @@ def _progress(total: int, expected_s: float | None, quiet: bool) -> Iterator[_Ba
 
 
 def _finish(campaign: Campaign, seconds: float, as_json: bool) -> None:
-    from steplab.cli._plan import summary
+    from steplab.cli._plan import count_words, summary
 
     document = summary(campaign.folder, campaign.trials) | {"seconds": round(seconds, 3)}
     if as_json:
         print_json(document)
     else:
         show = console()
-        show.print(
-            f"{document['ok']} ok, {document['failed']} failed, {document['left']} left of {document['trials']} trials "
-            f"in {campaign.folder.root}",
-            markup=False,
-        )
+        show.print(f"{count_words(document)} in {campaign.folder.root}", markup=False)
         next_step(f"steplab analyze {campaign.folder.root}")
     if document["failed"]:
         raise typer.Exit(3)

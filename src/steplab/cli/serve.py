@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,9 +116,10 @@ class View:
         self.things = {"/": served("text/html; charset=utf-8", page), "/state.json": served("application/json", news)}
 
     def _progress(self, noise: str) -> dict[str, Any]:
-        """How many trials are done, failed and left, and the time that is left by those that are done."""
+        """How many trials are done, failed, unsupported and left, and the time that is left by those that are done."""
         from steplab.core.errors import RecordError
         from steplab.core.study_file import read_study
+        from steplab.core.trial import tally
         from steplab.design.plan import plan
         from steplab.store import records
         from steplab.store.paths import StudyFolder
@@ -132,10 +134,9 @@ class View:
                 continue
             self.statuses[trial] = (record.status, record.seconds)
         mine = [self.statuses[one] for one in trials & done if one in self.statuses]
-        ok = sum(status == "ok" for status, _ in mine)
         left = len(trials) - len(mine)
         each = sum(seconds for _, seconds in mine) / len(mine) if mine else None
         return {
-            "trials": len(trials), "ok": ok, "failed": len(mine) - ok, "left": left, "noise": noise,
+            "trials": len(trials), **asdict(tally(status for status, _ in mine)), "left": left, "noise": noise,
             "seconds_left": None if each is None else each * left,
         }  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -13,6 +14,43 @@ Level = bool | int | float | str
 Config = Mapping[str, Level]
 Kind = Literal["step", "train", "infer"]
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
+
+MEASURED: Status = "ok"
+UNSUPPORTED: Status = "unsupported"  # the framework cannot do it: known beforehand, and no failure
+
+
+def is_failure(status: str) -> bool:
+    """Whether a trial went wrong: it was neither measured nor refused as unsupported."""
+    return status not in (MEASURED, UNSUPPORTED)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many trials ended in which way."""
+
+    ok: int
+    failed: int
+    unsupported: int
+
+    @property
+    def ended(self) -> int:
+        """All of them."""
+        return self.ok + self.failed + self.unsupported
+
+    def __str__(self) -> str:
+        refused = f", {self.unsupported} unsupported" if self.unsupported else ""
+        return f"{self.ok} ok, {self.failed} failed{refused}"
+
+
+def tally(statuses: Iterable[str]) -> Tally:
+    """Count how trials ended.
+
+    >>> print(tally(["ok", "timeout", "ok", "unsupported"]))
+    2 ok, 1 failed, 1 unsupported
+    """
+    counts = Counter(statuses)
+    failed = sum(count for status, count in counts.items() if is_failure(status))
+    return Tally(counts[MEASURED], failed, counts[UNSUPPORTED])
 
 
 def trial_id(config: Config, replicate: int) -> str:
