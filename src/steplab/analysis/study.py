@@ -59,7 +59,6 @@ class Analysis:
 def analyse(
     trials: pd.DataFrame,
     factors: Sequence[str],
-    cpus: int,
     iterations: pa.Table | None = None,
     layers: pa.Table | None = None,
 ) -> Analysis:
@@ -71,7 +70,7 @@ def analyse(
     return Analysis(
         groups=sorted(groups, key=lambda group: -group.throughput),
         designed=designed(trials, factors),
-        noise=judge(trials, factors, cpus),
+        noise=judge(trials, factors),
         trials=len(trials),
         failed=ended.failed,
         unsupported=ended.unsupported,

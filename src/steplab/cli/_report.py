@@ -57,7 +57,7 @@ def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S, besi
     from steplab.report.data import Tabled, gather
 
     study = read_study(place.study)
-    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
+    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, study, loaded)
     about = study.about

@@ -21,6 +21,7 @@ NOT_FACTORS = frozenset({
     "t_md", "t_f", "t_b", "t_c", "t_u", "t_other", "t_wait", "t_move", "t_iter_low", "t_iter_high", "t_iter_phased",
     "observer_cost", "spread", "drift", "iterations", "lif", "throughput", "memory_bytes", "cpu_s", "other_cpu_s",
     "energy", "energy_source", "energy_j", "energy_provenance", "loss", "seconds", "data_source",
+    "variables",
 })  # fmt: skip
 
 

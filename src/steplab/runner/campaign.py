@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 
+from steplab import __version__
 from steplab.core.errors import StudyError
 from steplab.core.feasible import Resolved, resolve, unsupported
-from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record
+from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record, Variables
 from steplab.core.study import Study
 from steplab.core.study_file import parse_study
 from steplab.core.trial import Level, Trial
@@ -150,6 +151,7 @@ class _Attempt:
         self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
         self.seen = surroundings.NOTHING
         self.versions: dict[str, str] = {}
+        self.variables: dict[int, Document] = {}
         self.environment: EnvironmentInfo | None = None
         self.hello: dict[int, Document] = {}
         self.log_tail = ""
@@ -169,7 +171,7 @@ class _Attempt:
         """Note what the group is."""
         made = group.environment
         self.environment = EnvironmentInfo(name=made.name, python=str(made.python), lock=list(made.lock))
-        self.versions, self.hello = group.versions, group.hello
+        self.versions, self.variables, self.hello = group.versions, group.variables, group.hello
         self.started = time.monotonic()
         self._watch = surroundings.watch(group) if self.source else None
 
@@ -204,7 +206,8 @@ class _Attempt:
             measure=study.measure.model_dump() | (study.train.model_dump() if self.training else {}),
             ranks=ranks,
             threads=self.resolved.threads,
-            versions=self.versions | outcome.results.get(0, {}).get("versions", {}),
+            versions={"steplab": __version__} | self.versions | outcome.results.get(0, {}).get("versions", {}),
+            variables=[Variables(**said) for _, said in sorted(self.variables.items())],
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),

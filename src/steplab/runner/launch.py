@@ -65,6 +65,7 @@ class RankGroup:
         self.room = self._folder.path
         self.hello: dict[int, Document] = {}
         self.versions: dict[str, str] = {}
+        self.variables: dict[int, Document] = {}
         self.members = processes.members(key.framework, key.processes)
         self.processes: list[Process] = []
         self._selector = selectors.DefaultSelector()

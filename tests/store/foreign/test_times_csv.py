@@ -118,7 +118,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
     trials = loaded.trials.set_index(["network", "framework"])
     assert trials.loc[("mlp", "tensorflow"), "t_other"] == pytest.approx(1.4371 - 0.8448)
     assert trials.loc[("mlp", "mxnet"), "t_other"] == pytest.approx(0.3992 - 0.5032)
-    analysis = analyse(loaded.trials, loaded.factors, 2)
+    analysis = analyse(loaded.trials, loaded.factors)
     shares = {(one.factors["network"], one.factors["framework"]): one.share for one in analysis.unexplained}
     assert shares[("mlp", "tensorflow")] == pytest.approx(0.41, abs=0.005)
     assert shares[("mlp", "mxnet")] == pytest.approx(-0.26, abs=0.005)
