@@ -1,4 +1,6 @@
-"""The measuring loop: the only place that reads a clock.
+"""The measuring loop: it alone times iterations and phases, on the clock of the session (`now`).
+
+What runs inside of a step, layers and collectives, is timed by the adapters; `ceilings` knows no steps.
 
 The laboratory says how many iterations to run next and whether they count (warm-up or measured); the loop runs them
 and sends their times. In `native` mode there is one clock read per iteration; in `phased` mode one per phase. Mode

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from steplab.core.study_file import read_study
+from steplab.core.trial import KINDS
+
 
 def test_a_wrong_study_is_one_sentence_exit_1_and_no_folder(tmp_path: Path, steplab: Callable[..., Any]) -> None:
     (tmp_path / "bad.toml").write_text('[study]\nname = "bad"\n[factors]\nframework = ["synthetic"]\nbatchsize = [1]\n')
@@ -110,6 +113,20 @@ def test_the_starter_study_is_right(steplab: Callable[..., Any]) -> None:
     assert steplab("init", "new study").code == 0
     assert "18 trials" in steplab("run", "new study/study.toml", "--dry-run").out
     assert "is there already" in steplab("init", "new study").err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_is_a_starter_for_each_kind_of_trial(kind: str, in_process: Callable[..., Any], tmp_path: Path) -> None:
+    assert in_process("init", kind, "--kind", kind, "--framework", "synthetic").code == 0
+    study = read_study(tmp_path / kind / "study.toml")
+    assert study.about.kind == kind
+    assert study.train.target_accuracy == (0.95 if kind == "train" else None)
+    assert "[train]" in study.text  # as a comment at least
+
+
+def test_a_starter_of_an_unknown_kind_is_refused(in_process: Callable[..., Any]) -> None:
+    said = in_process("init", "new", "--kind", "tran")
+    assert (said.code, "--kind: there is no kind 'tran'; allowed" in said.err) == (1, True)
 
 
 def test_doctor_tells_what_is_here(steplab: Callable[..., Any]) -> None:

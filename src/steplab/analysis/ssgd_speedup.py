@@ -1,4 +1,4 @@
-"""The speed-up that the S-SGD formulas give from measured phases, for each way of overlapping (facts, 5.1)."""
+"""The speed-up that the S-SGD formulas give from measured phases, for each way of overlapping (MMU, chapter 3)."""
 
 from __future__ import annotations
 

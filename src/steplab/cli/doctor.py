@@ -11,6 +11,7 @@ import typer
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
+FIRST = "torch"  # the framework to begin with, as `steplab init` does
 
 
 @app.command()
@@ -55,8 +56,21 @@ def doctor(
     show.print(f"energy: {', '.join(energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
     show.print(f"environments and generated data: {home()}", markup=False, soft_wrap=True)
     show.print(f"your own data: {os.environ.get('STEPLAB_DATA') or 'STEPLAB_DATA is not set'}", markup=False)
-    missing = [row.name for row in rows if not row.ready]
-    next_step(f"steplab env create {missing[0]}" if missing else "steplab init my-study")
+    next_step(_first_step({row.framework for row in rows if row.ready}))
+
+
+def _first_step(ready: set[str]) -> str:
+    """What a newcomer does next: a study in a framework that is ready, PyTorch before others.
+
+    >>> _first_step({"synthetic", "replay"}), _first_step({"torch", "jax"}), _first_step({"synthetic", "jax"})
+    ('steplab env create torch', 'steplab init my-study', 'steplab init my-study --framework jax')
+    """
+    from steplab.core.catalogue import framework
+
+    real = sorted(name for name in ready if framework(name).needs_environment)
+    if not real:
+        return f"steplab env create {FIRST}"
+    return "steplab init my-study" + ("" if FIRST in real else f" --framework {real[0]}")
 
 
 def _matrix(as_json: bool) -> None:

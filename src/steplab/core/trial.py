@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 Level = bool | int | float | str
 Config = Mapping[str, Level]
 Kind = Literal["step", "train", "infer"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
 
 MEASURED: Status = "ok"

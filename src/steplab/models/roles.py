@@ -1,7 +1,7 @@
 """Which column plays which part in a performance model: intrinsic, categorical or extrinsic.
 
 Intrinsic factors describe the network and the training, extrinsic ones the scale at which it runs (batch
-size, workers), as in the generic performance model (facts, 5.2).
+size, workers), as in the generic performance model (MMU thesis, chapter 4).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The analytical model of synchronous data-parallel training: phases of an iteration, added or overlapped.
 
 t_iter = t_io + t_h2d + t_md + max_i(t_f + t_b + t_c) + t_u, with I/O overlapped max(t_io + t_h2d + t_md, the
-rest), with communication overlapped max(t_b, t_c) in place of their sum (facts, 5.1). Each phase is a line in
-the batch per worker; aggregation has a latency and a bandwidth share of a ring, (N − 1) and (N − 1)/N.
+rest), with communication overlapped max(t_b, t_c) in place of their sum (MMU thesis, chapter 3). Each phase is a line
+in the batch per worker; aggregation has a latency and a bandwidth share of a ring, (N − 1) and (N − 1)/N.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _rank_time(forward: Array, backward: Array, aggregate: Array, overlapped: bo
 
 
 def speedup(single: Array, several: Array, workers: Array) -> Array:
-    """S = N·t_iter(1)/t_iter(N) under weak scaling (facts, 5.1)."""
+    """S = N·t_iter(1)/t_iter(N) under weak scaling (MMU thesis, chapter 3)."""
     return np.asarray(workers * single / several)
 
 

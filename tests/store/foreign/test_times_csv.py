@@ -126,7 +126,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
 
 
 def test_the_s_sgd_speed_up_of_the_mmu_tables_comes_back(tmp_path):
-    """S = N·t(1)/t(N) with t(1) = t_io+t_h2d+t_f+t_b+t_u and t(N) = t(1)+t_md+t_c (facts, 5.1), by hand for CNN."""
+    """S = N·t(1)/t(N) with t(1) = t_io+t_h2d+t_f+t_b+t_u and t(N) = t(1)+t_md+t_c (MMU, chapter 3), by hand for CNN."""
     write_study(read_times(MMU, Wishes()), tmp_path / "mmu", "")
     trials = tables.load(tmp_path / "mmu").trials.set_index(["network", "framework", "workers"])
     alone = 0.0006 + 0.0212 + 0.3489 + 0.1151 + 0.2636
