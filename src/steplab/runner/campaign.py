@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -210,7 +211,7 @@ class _Attempt:
             ranks=ranks,
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | outcome.results.get(0, {}).get("versions", {}),
-            variables=[Variables(**said) for _, said in sorted(self.variables.items())],
+            variables=[_variables(said) for _, said in sorted(self.variables.items())],
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
@@ -261,6 +262,12 @@ def _rank(rank: int, hello: Document, said: Document, seen: Seen) -> Rank:
         clock_offset_s=said["clock_offset_s"],
         gpu=seen.gpus.get(rank),
     )
+
+
+def _variables(said: Document) -> Variables:
+    """What a rank saw; what it does not have from the laboratory's own surroundings, steplab has set."""
+    ours = {name for name, value in said["seen"].items() if os.environ.get(name) != value}
+    return Variables(seen=said["seen"], own=sorted(ours | set(said["own"])))
 
 
 def _data_info(resolved: Resolved, source: datasets.DataSource | None) -> DataInfo:
