@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from steplab.core import catalogue
-from steplab.runner import launch
+from steplab.runner import worker
 from steplab.runner.conversation import Conversation, Failure
 from steplab.runner.launch import GroupKey
 from steplab.runner.pool import Pool
@@ -103,7 +103,7 @@ def trial_job(
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """The groups of ranks; all are ended after the last test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "WORKER", PROBE)
+        patch.setattr(worker, "WORKER", PROBE)
         made = Ranks(tmp_path_factory.mktemp("contract"))
         try:
             yield made
