@@ -1,4 +1,4 @@
-"""Trials per minute of a 60-trial LeNet-5 study, warm ranks against fresh ranks for every trial; the same medians?
+"""Trials per minute of a 60-trial LeNet-5 study, warm ranks against fresh ranks for every trial, and their medians.
 
 Targets: 4 times as many in PyTorch, 6 times in TensorFlow, with the same medians. Trial by trial the two ways take
 turns in one laboratory, so that a disturbance hits both; starting ranks counts as part of the trial that needs them.
@@ -8,8 +8,8 @@ That the medians are the same is tested as an equivalence: two one-sided t-tests
 Biopharm. 15, 1987, p. 657) must both refuse, at 5 %, that warm ranks are slower or faster by more than 5 %, whatever
 the noise. The warm trials of a block share a process, so a block counts once, with the mean of its log ratios; there
 are many blocks of few trials. How many is settled after the first ones by the scatter of the blocks alone, not by their
-mean, so that looking costs no confidence (blinded re-estimation of the sample size: M. Kieser, T. Friede, Stat. Med. 22,
-2003, p. 995): enough for a power of 80 % if the two ways are really equal. Where the most blocks do not suffice,
+mean, so that looking costs no confidence (blinded re-estimation of the sample size: M. Kieser, T. Friede, Stat. Med.
+22, 2003, p. 995): enough for a power of 80 % if the two ways are really equal. Where the most blocks do not suffice,
 equality is not shown, and that is a failure.
 
     .venv/bin/python benchmarks/warm_workers.py [--frameworks torch] [--equality-only]
@@ -170,8 +170,8 @@ def compare_speed(framework: str) -> bool:
     rates = {way: len(warm) / (own + taken) * 60 for way, taken in turns.seconds.items()}
     ratio, target = rates["warm"] / rates["process"], TARGETS[framework]
     passed = ratio >= target
-    print(f"{framework:<12}{rates['warm']:.1f} warm and {rates['process']:.1f} fresh trials a minute: ratio {ratio:.2f}, "
-          f"target {target:.0f}: {'pass' if passed else 'FAIL'}", flush=True)  # fmt: skip
+    print(f"{framework:<12}{rates['warm']:.1f} warm and {rates['process']:.1f} fresh trials a minute: ratio "
+          f"{ratio:.2f}, target {target:.0f}: {'pass' if passed else 'FAIL'}", flush=True)  # fmt: skip
     return passed
 
 
@@ -184,9 +184,9 @@ def compare_medians(framework: str) -> bool:
             differences = _block_differences(Path(room), framework, blocks)
     found = equivalence(differences, MARGIN)
     passed = found.p < 0.05
-    print(f"{framework:<12}medians warm / fresh {found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}, 90 %) in {blocks} "
-          f"blocks, margin {MARGIN:.0%}, p {found.p:.2g}: {'pass' if passed else 'FAIL, not shown to be equal'}",
-          flush=True)  # fmt: skip
+    said = "pass" if passed else "FAIL, not shown to be equal"
+    print(f"{framework:<12}medians warm / fresh {found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}, 90 %) in "
+          f"{blocks} blocks, margin {MARGIN:.0%}, p {found.p:.2g}: {said}", flush=True)  # fmt: skip
     return passed
 
 

@@ -2,7 +2,8 @@
 
 The NYU report found on a GPU that AlexNet is held back by bandwidth and ResNet18 by arithmetic. A dense layer does
 half a FLOP per byte and sample, so with the ridge of a CPU at 4 FLOPs per byte its side shows at a batch of 4 (on an
-A100, whose ridge is at 12.5, up to 25). Whether measured points lie under measured roofs is in `benchmarks/roofline.py`.
+A100, whose ridge is at 12.5, up to 25). Whether measured points lie under measured roofs:
+`benchmarks/roofline.py`.
 """
 
 from __future__ import annotations
