@@ -26,9 +26,10 @@ def doctor(
         _matrix(as_json)
         return
     from steplab.core.home import home
-    from steplab.runner import environments, quietness
+    from steplab.runner import environments, leftovers, quietness
     from steplab.runner.machine import energy_sources, machine
 
+    leftovers.sweep()
     about = machine()
     rows = environments.listing()
     noise = quietness.listen()

@@ -32,10 +32,12 @@ def status(
     from steplab.core.study_file import read_study
     from steplab.core.trial import Trial
     from steplab.design.plan import plan
+    from steplab.runner import leftovers
     from steplab.store import records
     from steplab.store.columns import trial_row
     from steplab.store.paths import StudyFolder
 
+    leftovers.sweep()
     place = StudyFolder(folder)
     place.must_exist()
     study = read_study(place.study)

@@ -6,12 +6,12 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import steplab_worker
+from steplab.core import aside
 from steplab.core.errors import InputError
 from steplab.costs.operation import Operation, Weight, Workload
 
@@ -41,8 +41,8 @@ def torch_python() -> Path:
 
 def _ask(python: Path, job: dict[str, Any], spec: str) -> dict[str, Any]:
     """Run the worker on a job; its answer comes in a file of its own, whatever the user's code prints."""
-    with tempfile.TemporaryDirectory(prefix="steplab-") as folder:
-        answer = Path(folder) / "answer.json"
+    with aside.scratch("costs") as folder:
+        answer = folder / "answer.json"
         command = [str(python), "-m", "steplab_worker.adapters._torch_trace"]
         environment = {**os.environ, "PYTHONPATH": str(Path(steplab_worker.__file__).parents[1])}
         text = json.dumps({**job, "answer": str(answer)})
