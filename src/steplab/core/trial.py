@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -21,7 +21,21 @@ def trial_id(config: Config, replicate: int) -> str:
     >>> trial_id({"workers": 2, "network": "lenet5"}, 0) == trial_id({"network": "lenet5", "workers": 2}, 0)
     True
     """
-    text = json.dumps([dict(config), replicate], sort_keys=True, separators=(",", ":"))
+    return id_of((id_part(name, level) for name, level in sorted(config.items())), replicate)
+
+
+def id_part(name: str, level: Level) -> str:
+    """What a factor's level adds to an id.
+
+    >>> id_part("workers", 2)
+    '"workers":2'
+    """
+    return f"{json.dumps(name)}:{json.dumps(level)}"
+
+
+def id_of(parts: Iterable[str], replicate: int) -> str:
+    """The id from the parts of all factors in the order of their names."""
+    text = f"[{{{','.join(parts)}}},{replicate}]"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
