@@ -70,9 +70,14 @@ class Configurations(Sequence[dict[str, Level]]):
 
     def distinct(self, names: Iterable[str]) -> Distinct:
         """The different combinations of the levels of these factors; of all others the first one stands for them."""
-        key = self._key([self.columns[name] for name in names if name in self.columns])
-        _, first, which, counts = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-        return Distinct(first, counts, which)
+        key, size = self._key([self.columns[name] for name in names if name in self.columns])
+        if size > len(self):  # too many to count each
+            _, key = np.unique(key, return_inverse=True)
+        counts = np.bincount(key, minlength=1)
+        first = np.empty(len(counts), np.intp)
+        first[key[::-1]] = np.arange(len(self))[::-1]  # what is written last stays
+        there = np.flatnonzero(counts)
+        return Distinct(first[there], counts[there], (np.cumsum(counts > 0) - 1)[key])
 
     def different(self) -> Configurations:
         """Each configuration once, where it comes first."""
@@ -91,13 +96,14 @@ class Configurations(Sequence[dict[str, Level]]):
         return out
 
     def applied(self) -> Configurations:
-        """Without the factors that a configuration's framework and network do not know."""
+        """Without the factors that a configuration's framework and network do not know; itself if it has none such."""
         found = self.distinct(("framework", "network"))
-        codes = {name: column.codes.copy() for name, column in self.columns.items()}
+        columns, lacking = dict(self.columns), False
         for number, row in enumerate(found.first):
             for name in self.columns.keys() - applicable(self[int(row)]).keys():
-                codes[name][found.which == number] = NONE
-        return Configurations({name: Column(column.levels, codes[name]) for name, column in self.columns.items()})
+                codes = np.where(found.which == number, columns[name].codes.dtype.type(NONE), columns[name].codes)
+                columns[name], lacking = Column(columns[name].levels, codes), True
+        return Configurations(columns) if lacking else self
 
     def ids(self, rows: Rows, replicate: int) -> Iterator[str]:
         """The ids of the trials of some configurations, without making these."""
@@ -106,19 +112,18 @@ class Configurations(Sequence[dict[str, Level]]):
         for start in range(0, len(rows), _AT_ONCE):
             some = rows[start : start + _AT_ONCE]
             for words in zip(*(text[column.codes[some]].tolist() for text, column in texts), strict=True):
-                yield id_of(filter(None, words), replicate)
+                yield id_of(f"{{{','.join(filter(None, words))}}}", replicate)
 
-    def _key(self, columns: Iterable[Column]) -> npt.NDArray[np.int64]:
-        """One number for each combination of level numbers."""
+    def _key(self, columns: Iterable[Column]) -> tuple[npt.NDArray[np.int64], int]:
+        """One number for each combination of level numbers, and the number above all of them."""
         key, size = np.zeros(len(self), np.int64), 1
         for column in columns:
             count = len(column.levels) + 1
             if size * count > 2**62:
-                key = np.unique(key, return_inverse=True)[1]
-                size = len(self)
+                key, size = np.unique(key, return_inverse=True)[1], len(self)
             key = key * count + (column.codes.astype(np.int64) - NONE)
             size *= count
-        return key
+        return key, size
 
 
 def grid(factors: Mapping[str, Levels]) -> Configurations:

@@ -14,8 +14,7 @@ from steplab.design.possible import Possible
 
 Points = npt.NDArray[np.float64]  # a row for each configuration, a column for each factor, from 0 to 1
 
-_FRUITLESS = 50  # batches without a new configuration after which the space counts as exhausted
-_FRUITLESS_POINTS = 2_000_000  # of a large batch fewer are enough
+_FRUITLESS, _FRUITLESS_POINTS = 50, 2_000_000
 _MOST_POINTS = 20_000_000  # drawn in all
 _COUNTABLE = 1_000_000  # combinations that are looked at one by one to know how many can be drawn
 
@@ -48,17 +47,31 @@ def _values(span: Range, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] 
 def collect(study: Study, batch: Callable[[], Points], possible: Possible) -> Configurations:
     """Batches of points until n different possible configurations are there, or there are no more."""
     n = study.design.n or 1
-    points, enough, fruitless = np.empty((0, len(study.factors))), n, 0
-    for number in range(max(1, _MOST_POINTS // n)):
-        before, drawn = len(points), batch()
-        points = np.concatenate([points, drawn[possible(_at(study, drawn))]])
-        points = points[np.sort(_at(study, points).distinct(study.factors).first)[:n]]
-        if number == 0 and len(points) < n:
-            enough = min(n, _existing(study, possible))
-        fruitless = fruitless + 1 if len(points) == before else 0
-        if len(points) >= enough or fruitless >= max(1, min(_FRUITLESS, _FRUITLESS_POINTS // n)):
-            break
-    return _at(study, points)
+    points, found = _new(study, np.empty((0, len(study.factors))), batch(), possible)
+    enough = n if len(found) == n else min(n, _existing(study, possible))
+    drawn, fruitless = n, 0
+    while len(found) < enough and drawn < _MOST_POINTS and fruitless < _fruitless(n):
+        before = len(found)
+        points, found = _new(study, points, batch(), possible)
+        drawn, fruitless = drawn + n, fruitless + 1 if len(found) == before else 0
+    return found
+
+
+def _fruitless(n: int) -> int:
+    """Batches without a new configuration after which the space counts as exhausted: of large ones fewer are enough."""
+    return max(1, min(_FRUITLESS, _FRUITLESS_POINTS // n))
+
+
+def _new(study: Study, points: Points, drawn: Points, possible: Possible) -> tuple[Points, Configurations]:
+    """The points with those drawn that are possible and different, at most n; and their configurations."""
+    configurations = _at(study, drawn)
+    mask = possible(configurations)
+    if len(points):
+        drawn, mask = np.concatenate([points, drawn]), np.concatenate([np.ones(len(points), bool), mask])
+        configurations = _at(study, drawn)
+    kept = np.flatnonzero(mask)
+    rows = kept[np.sort(configurations.take(kept).distinct(study.factors).first)[: study.design.n or 1]]
+    return drawn[rows], configurations.take(rows)
 
 
 def _at(study: Study, points: Points) -> Configurations:

@@ -79,10 +79,9 @@ class Plan(Sequence[Trial]):
                 wanted.discard(trial)
                 if not wanted:
                     break
-        kept, numbers = np.unique([row for found in rows.values() for row in found], return_inverse=True)
-        ends = np.cumsum([len(found) for found in rows.values()])
-        blocks = dict(zip(rows, np.split(numbers, ends[:-1]), strict=True))
-        return Plan(self.configurations.take(kept.astype(np.intp)), Chosen(blocks, self.order.replicates), self.note)
+        kept = np.unique(np.array([row for found in rows.values() for row in found], np.intp))
+        blocks = {replicate: np.searchsorted(kept, found) for replicate, found in rows.items()}
+        return Plan(self.configurations.take(kept), Chosen(blocks, self.order.replicates), self.note)
 
     def _numbered(self) -> Iterator[tuple[int, int, str]]:
         """Replicate, row and id of every trial."""
@@ -100,7 +99,10 @@ def plan(study: Study) -> Plan:
     design = importlib.import_module(f"steplab.design.{study.design.type}")
     rng = np.random.default_rng([study.design.seed, 0])
     drawn: Configurations = design.configurations(study, rng, Possible(study))
-    kept = drawn.take(~drawn.excluded(study.exclude)).applied().different()
+    allowed = drawn.take(~drawn.excluded(study.exclude)) if study.exclude else drawn
+    kept = allowed.applied()
+    if kept is not allowed:
+        kept = kept.different()
     _check(study, kept)
     return Plan(kept, Blocks(len(kept), study.design), _shortage(study, len(drawn)))
 
