@@ -16,7 +16,7 @@ import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -31,7 +31,7 @@ _NAME = re.compile(rf"\..+~{_OWNER}~[0-9a-f]{{8}}\.tmp", re.DOTALL)
 @contextlib.contextmanager
 def file(path: Path, content: bytes) -> Iterator[Path]:
     """A file beside its final place, the content safely on disk; gone afterwards unless it was moved."""
-    place = _beside(path)
+    place = path.with_name(name_aside(path.name))
     try:
         with place.open("xb") as opened:
             opened.write(content)
@@ -45,8 +45,9 @@ def file(path: Path, content: bytes) -> Iterator[Path]:
 @contextlib.contextmanager
 def folder(path: Path) -> Iterator[Path]:
     """An empty folder beside its final place; gone afterwards unless it was moved."""
-    sweep(path.absolute().parent)
-    place = _beside(path.absolute())
+    path = path.absolute()
+    sweep(path.parent)
+    place = path.with_name(name_aside(path.name))
     try:
         place.mkdir(parents=True)
         yield place
@@ -59,7 +60,7 @@ def scratch(name: str) -> Iterator[Path]:
     """A folder for this user alone in the temporary directory, as long as it is needed."""
     temporary = Path(tempfile.gettempdir())
     sweep(temporary)
-    place = _beside(temporary / f"steplab-{name}")
+    place = temporary / name_aside(f"steplab-{name}")
     try:
         place.mkdir(mode=0o700)
     except OSError as error:
@@ -74,17 +75,16 @@ def sweep(place: Path) -> None:
     """Remove what this user's killed processes left aside in a folder; a living one's, here or elsewhere, stays."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
-            owner = _NAME.fullmatch(entry.name)
-            if owner:
+            if _NAME.fullmatch(entry.name):
                 with contextlib.suppress(OSError):
-                    _remove_abandoned(Path(entry.path), owner)
+                    _remove_abandoned(Path(entry.path))
 
 
-def _remove_abandoned(path: Path, owner: re.Match[str]) -> None:
+def _remove_abandoned(path: Path) -> None:
     """Remove one file or folder if its owner is gone. A link is nothing that we wrote, and is never followed."""
     about = path.lstat()
     ours = about.st_uid == os.getuid() and (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode))
-    if not ours or not _abandoned(path, owner):
+    if not ours or not abandoned(path.name, lambda: _last_touched(path)):
         return
     if stat.S_ISDIR(about.st_mode):
         shutil.rmtree(path, ignore_errors=True)
@@ -92,12 +92,14 @@ def _remove_abandoned(path: Path, owner: re.Match[str]) -> None:
         path.unlink()
 
 
-def _abandoned(path: Path, owner: re.Match[str]) -> bool:
-    """Whether the process that wrote it is gone; of processes that cannot be seen from here only age tells."""
-    here = (owner["host"], owner["namespace"]) == (_host(), _namespace()) and owner["start"]
-    if here:
+def abandoned(name: str, last_touched: Callable[[], float]) -> bool:
+    """Whether a name is one aside whose process is gone; of processes that cannot be seen from here only age tells."""
+    owner = _NAME.fullmatch(name)
+    if owner is None:
+        return False
+    if (owner["host"], owner["namespace"]) == (_host(), _namespace()) and owner["start"]:
         return _start(int(owner["pid"])) != owner["start"]
-    return time.time() - _last_touched(path) > ABANDONED_S
+    return time.time() - last_touched() > ABANDONED_S
 
 
 def _last_touched(path: Path) -> float:
@@ -108,10 +110,11 @@ def _last_touched(path: Path) -> float:
     return max(times)
 
 
-def _beside(path: Path) -> Path:
-    short = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+def name_aside(name: str) -> str:
+    """The name under which a file or folder of this process stands until it is whole."""
+    short = os.fsdecode(os.fsencode(name)[:_LONGEST])
     owner = f"{_host()}~{os.getpid()}~{_start(os.getpid())}-{_namespace()}"
-    return path.with_name(f".{short}~{owner}~{uuid.uuid4().hex[:8]}.tmp")
+    return f".{short}~{owner}~{uuid.uuid4().hex[:8]}.tmp"
 
 
 def _host() -> str:
