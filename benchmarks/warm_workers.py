@@ -8,9 +8,9 @@ That the medians are the same is tested as an equivalence: two one-sided t-tests
 Biopharm. 15, 1987, p. 657) must both refuse, at 5 %, that warm ranks are slower or faster by more than 5 %, whatever
 the noise. The warm trials of a block share a process, so a block counts once, with the mean of its log ratios; there
 are many blocks of few trials. How many is settled after the first ones by the scatter of the blocks alone, not by their
-mean, so that looking costs hardly any confidence, 6 instead of 5 % in simulations (blinded re-estimation of the sample size: M. Kieser, T. Friede, Stat. Med.
-22, 2003, p. 995): enough for a power of 80 % if the two ways are really equal. Where the most blocks do not suffice,
-equality is not shown, and that is a failure.
+mean, so that looking costs hardly any confidence: 6 instead of 5 % in simulations (blinded re-estimation of the sample
+size: M. Kieser, T. Friede, Stat. Med. 22, 2003, p. 995). They are enough for a power of 80 % if the two ways are really
+equal. Where the most blocks do not suffice, equality is not shown, and that is a failure.
 
     .venv/bin/python benchmarks/warm_workers.py [--frameworks torch] [--equality-only]
 """
