@@ -82,12 +82,12 @@ def test_only_the_named_trial_runs(steplab: Callable[..., Any], study_file: Call
 def test_what_a_framework_cannot_do_is_recorded_as_unsupported(
     steplab: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
-    path = study_file(strategy=["sync", "ps-async"])
+    path = study_file(strategy=["sync", "ps-sync"])
     ran = steplab("run", path, "--out", "out", "--json")
     assert (ran.code, ran.json["ok"], ran.json["failed"]) == (3, 2, 2)
     failures = steplab("status", "out", "--json").json["failures"]
     assert {one["status"] for one in failures} == {"unsupported"}
-    assert "no strategy 'ps-async'" in failures[0]["reason"]
+    assert "no strategy 'ps-sync'" in failures[0]["reason"]
 
 
 @pytest.mark.parametrize("command", ["status", "analyze", "report", "export"])

@@ -68,7 +68,7 @@ class Director:
         return 0 if is_steady(cycles.tolist()) or len(cycles) >= CAP else BLOCK * self.accumulate
 
     def _measured_left(self) -> int:
-        have, wanted = self.ranks.shape[1], self.measure.iterations
+        have, wanted = int(self.ranks.shape[1]), self.measure.iterations
         if self.mode == "overlap":
             return min(wanted, OVERLAP_ITERATIONS)
         if have < wanted:
