@@ -69,6 +69,10 @@ class TrialJob:
     augment: str = "none"
     train: Optional[TrainingPlan] = None  # of kind `train` only
 
+    def share(self, loss: Any) -> Any:
+        """A batch's loss as its share of an accumulation; without one the loss itself, for dividing by 1 costs time."""
+        return loss / self.accumulate if self.accumulate > 1 else loss
+
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "TrialJob":
         """From the JSON document that `document` gives."""

@@ -1,8 +1,9 @@
 """The measuring loop: the only place that reads a clock.
 
 The laboratory says how many iterations to run next and whether they count (warm-up or measured); the loop runs them
-and sends their times. In `native` mode there is one clock read per iteration; in `phased` mode one per phase. Mode
-`overlap` comes last: native steps whose collectives are watched, where several ranks work together.
+and sends their times. In `native` mode there is one stamp per iteration (a clock read, or an event of a GPU); in
+`phased` mode one per phase. Mode `overlap` comes last: native steps whose collectives are watched, where several ranks
+work together.
 """
 
 from __future__ import annotations
@@ -78,16 +79,13 @@ class _Block:
 
 class _NativeBlock(_Block):
     def __call__(self, iterations: int) -> Columns:
-        session, source, clock, times = self.session, self.source, self.session.clock, []
+        session, source = self.session, self.source
         session.synchronize()
-        before = clock()
+        stamps = [session.stamp()]
         for _ in range(iterations):
             session.step(source.next(), self._last())
-            session.synchronize()
-            now = clock()
-            times.append(now - before)
-            before = now
-        return {"t_iter": times}
+            stamps.append(session.stamp())
+        return {"t_iter": session.seconds(stamps)}
 
 
 class _InferBlock(_Block):

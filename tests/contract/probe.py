@@ -214,6 +214,36 @@ def _whole_and_layers(session, batch):
     return [*whole, sum(one["t_f"] for one in layers), sum(one["t_b"] for one in layers)]
 
 
+def torch_buckets(job, session):
+    """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    from steplab_worker.adapters import _torch_buckets
+
+    seen = []
+
+    def hook(state, bucket):
+        seen[-1].append(bucket.buffer().numel() * 4)
+        return default_hooks.allreduce_hook(state, bucket)
+
+    session.enter("native")
+    session.net.register_comm_hook(None, hook)
+    for batch in batches(job, 3, job.batch_size):
+        seen.append([])
+        session.step(batch, True)
+    weights = list(session.module.parameters())[::-1]
+    groups = _torch_buckets.buckets(weights, job.options["bucket_mb"])
+    return {"native": seen[-1], "phased": [sum(one.numel() * 4 for one in group) for group in groups]}
+
+
+def torch_buffers(job, session):
+    """The running means of this rank after phased steps on batches of its own."""
+    session.enter("phased")
+    for samples, labels in batches(job, 2, job.batch_size):
+        phased_step(session)((samples + GROUPS[-1].rank, labels), True)
+    return {"buffers": {name: one.tolist() for name, one in session.state().items() if "running" in name}}
+
+
 def prove(job, session, ask):
     """In place of the measuring loop."""
     return dict(PROOFS[job.config["proof"]](job, session), modes={}, layers=None, loss=0.0)
@@ -231,6 +261,8 @@ PROOFS = {
     "training": training,
     "continuing": continuing,
     "layer_sums": layer_sums,
+    "torch_buckets": torch_buckets,
+    "torch_buffers": torch_buffers,
 }
 
 if __name__ == "__main__":

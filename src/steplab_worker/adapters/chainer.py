@@ -99,7 +99,7 @@ class Session(base.Session):
     def forward(self) -> None:
         """The loss of the loaded batch, scaled for accumulation."""
         samples, labels = self.batch
-        self.value = self.criterion(self.chain(samples), samples, labels) / self.job.accumulate
+        self.value = self.job.share(self.criterion(self.chain(samples), samples, labels))
 
     def backward(self) -> None:
         """Local gradients, added to those that are there."""
@@ -127,7 +127,7 @@ class Session(base.Session):
         with LayerClock(self.chain) as clock:
             self.value = self.criterion(clock.forward(samples), samples, labels)
             self.value.backward()
-        self.value = self.value / self.job.accumulate
+        self.value = self.job.share(self.value)
         self.chain.cleargrads()
         return clock.seconds
 

@@ -245,7 +245,7 @@ class _Step:
         else:
             chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
             value = -jnp.mean(chosen)
-        return value / self.job.accumulate
+        return self.job.share(value)
 
     def moments(self, trained: Arrays) -> Any:
         """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""

@@ -104,8 +104,7 @@ class Session(base.Session):
         samples, labels = self.batch
         self.seen += 1
         with autograd.record():
-            loss = self.criterion(self.block(samples), samples, labels).mean()
-            self.value = loss / self.job.accumulate if self.job.accumulate > 1 else loss
+            self.value = self.job.share(self.criterion(self.block(samples), samples, labels).mean())
 
     def backward(self) -> None:
         """Local gradients."""
@@ -153,7 +152,7 @@ class Session(base.Session):
         clock.backward(output.grad)
         for parameter in self.weights.values():
             parameter.zero_grad()
-        self.value = self.value / self.job.accumulate
+        self.value = self.job.share(self.value)
         return clock.seconds
 
     def gradients(self) -> Dict[Key, np.ndarray]:

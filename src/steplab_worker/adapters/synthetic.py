@@ -134,7 +134,7 @@ class Session(base.Session):
         self.job, self.graph, self.rank = job, graph, rank
         self.overlap_method = "hook" if workers > 1 else "none"
         self.law = Law(job, workers, 4 * graph.parameters)
-        self.now = self.stamp = 0.0
+        self.now = self.latest = 0.0
         self.stamps = np.random.default_rng([job.seed, zlib.crc32(job.trial.encode()), rank, 0, STAMPS])
         self.iteration = -1
         self.times: Dict[str, float] = {}
@@ -145,8 +145,8 @@ class Session(base.Session):
         late = self.job.options["stamp_jitter_s"]
         if not late:
             return self.now
-        self.stamp = max(self.stamp, self.now + late * self.stamps.random())
-        return self.stamp
+        self.latest = max(self.latest, self.now + late * self.stamps.random())
+        return self.latest
 
     def source(self) -> base.Source:
         """A source whose dividing and reading only advance the clock."""

@@ -279,7 +279,7 @@ class _Programs:
 
     def __init__(self, session: Session):
         self.net, self.optimizer, self.variables = session.net, session.optimizer, session.variables
-        self.sums, self.accumulate = session.sums, session.job.accumulate
+        self.sums, self.share = session.sums, session.job.share
         self.spread = session.place.workers > 1
         strategy = session.strategy
 
@@ -303,7 +303,7 @@ class _Programs:
         else:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
         mean = tf.reduce_mean(each)
-        return mean / self.accumulate if self.accumulate > 1 else mean
+        return self.share(mean)
 
     def _gradients(self, samples: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
