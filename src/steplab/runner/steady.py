@@ -12,7 +12,7 @@ from steplab.core.steadiness import median_error
 from steplab.core.step_time import step_times
 from steplab.core.study import Measure
 from steplab.core.warm_up import BLOCK, CAP, is_steady
-from steplab.runner.launch import Document
+from steplab.runner.lines import Document
 
 PHASED_WARMUP = 2
 NOTHING = np.empty((0, 0))
