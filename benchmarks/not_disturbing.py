@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from steplab.core import catalogue
-from steplab.runner import datasets, launch
+from steplab.runner import datasets, worker
 from steplab.runner.conversation import Conversation, Failure
 from steplab.runner.launch import GroupKey
 from steplab.runner.pool import Pool
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", default=list(DATASETS), choices=list(DATASETS))
     given = parser.parse_args()
     processes, rounds = (2, 5) if given.quick else (5, 12)
-    launch.WORKER = Path(__file__).with_name("_bare_rank.py")
+    worker.WORKER = Path(__file__).with_name("_bare_rank.py")
     print(f"{processes} processes of {rounds} rounds each; ratios with 95 % intervals")
     print(f"{'':22}{'bare, ms':>9}" + "".join(f"{name:>22}" for name, *_ in COLUMNS))
     pool = Pool([])

@@ -7,9 +7,10 @@ it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do;
 `unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the values of its factors for which one
 process serves all workers); `reads_data`.
 
-For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}; the
-module's function `serve(group)` is such a process's life); `launcher` ({"command": […], "rank": VARIABLE}: a program
-that starts all ranks and tells each its rank); `strategies_apart` (a group of ranks serves one strategy only).
+For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}, or the
+name of a factor that says it, 0 being one for each rank; the module's function `serve(group)` is such a process's
+life); `launcher` ({"command": […], "rank": VARIABLE}: a program that starts all ranks and tells each its rank);
+`strategies_apart` (a group of ranks serves one strategy only).
 """
 
 from __future__ import annotations

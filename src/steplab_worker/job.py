@@ -18,6 +18,7 @@ class GroupJob:
     python_path: List[str] = field(default_factory=list)  # where the study's own networks are
     strategy: str = ""  # without its count; empty where one group serves all strategies
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
+    roles: Dict[str, int] = field(default_factory=dict)  # how many processes of each there are
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "GroupJob":

@@ -1,4 +1,4 @@
-"""MXNet: Gluon blocks, hybridised; several ranks meet at a key-value store of a scheduler and a server.
+"""MXNet: Gluon blocks, hybridised; several ranks meet at a key-value store of a scheduler and servers.
 
 MXNet's engine is asynchronous: a native step only queues its work, each gradient is pushed to the server as soon as
 backward has made it, and the loop waits for all of it at the end of the iteration. `sync` (store `dist_sync`) lets the
@@ -33,8 +33,10 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "ps-async", "accumulate"],
     "layers": "all",
-    "factors": {},
-    "roles": {"scheduler": 1, "server": 1},
+    "factors": {
+        "servers": {"default": 0, "help": "servers of the store; 0 is one for each worker", "low": 0, "high": 64},
+    },
+    "roles": {"scheduler": 1, "server": "servers"},
     "strategies_apart": True,
     "unsupported": [
         {
