@@ -101,8 +101,12 @@ class Session:
         """Compute this rank's gradients, exchanging nothing (t_b)."""
         raise NotImplementedError
 
+    def meet(self) -> None:
+        """Return when all ranks are here: a barrier."""
+
     def wait(self) -> None:
         """Wait for the slowest rank (the first part of t_c)."""
+        self.meet()
 
     def exchange(self) -> None:
         """Average the gradients over the ranks (the second part of t_c)."""

@@ -214,6 +214,19 @@ def _whole_and_layers(session, batch):
     return [*whole, sum(one["t_f"] for one in layers), sum(one["t_b"] for one in layers)]
 
 
+def layer_loss(job, session):
+    """The slope of the loss that the layers' backward begins with, at outputs of zero, after two other batches."""
+    session.enter("phased")
+    for batch in batches(job, 2, job.batch_size):
+        session.layer_times(batch)
+    zeros = np.zeros((job.batch_size, 10), np.float32)
+    if GROUPS[-1].framework == "tensorflow":
+        import tensorflow
+
+        zeros = tensorflow.constant(zeros)
+    return {"slope": np.asarray(session.pieces.loss_gradient(zeros)).tolist(), "labels": batch[1].tolist()}
+
+
 def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -261,6 +274,7 @@ PROOFS = {
     "training": training,
     "continuing": continuing,
     "layer_sums": layer_sums,
+    "layer_loss": layer_loss,
     "torch_buckets": torch_buckets,
     "torch_buffers": torch_buffers,
 }

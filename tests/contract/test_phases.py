@@ -134,3 +134,11 @@ def test_overlap_is_real_and_one_bucket_has_none(run: Run) -> None:
     exposed = trials["t_exposed"] / trials["t_comm"]
     assert exposed[25.0] < 0.8
     assert exposed[10000.0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow"])
+def test_the_layers_loss_is_that_of_the_batch_at_hand(ranks: Any, framework: str) -> None:
+    (found,) = ranks.run(framework, {"proof": "layer_loss"}, network="lenet5")
+    # At outputs of zero every class has a tenth: the slope of the mean cross-entropy is (1/10 - [label])/batch.
+    expected = (0.1 - np.eye(10)[found["labels"]]) / len(found["labels"])
+    assert found["slope"] == pytest.approx(expected, abs=1e-6)

@@ -143,3 +143,14 @@ def test_rates_of_asynchronous_ranks_add(
     assert row["t_wait"] == 0.0
     parts = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u", "t_other")
     assert sum(row[name] for name in parts) == pytest.approx(row["t_iter_phased"]) == pytest.approx(row["t_iter"])
+
+
+def test_the_barrier_is_neither_waiting_nor_a_part_of_the_step(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(workers=[2], compute_s=1.0, sample_s=0.0, imbalance=0.5, barrier_s=0.25, update_s=0.0)
+    row = measured(tmp_path, steplab, path).iloc[0]
+    # The last rank computes half a second longer: the other one waits for it, so a quarter on average.
+    assert row["t_wait"] == pytest.approx(0.25)
+    assert row["t_other"] == pytest.approx(0.0, abs=1e-9)
+    assert row["observer_cost"] == pytest.approx(0.0, abs=1e-9)

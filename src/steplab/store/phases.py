@@ -50,6 +50,7 @@ def _alike(trials: list[Phased]) -> list[dict[str, Any]]:
 
 def _row(record: Record, native: float, row: dict[str, float], lif: float) -> dict[str, Any]:
     phased = row.pop("t_iter")
+    row.pop("t_barrier", None)  # was taken out of the step when it was measured
     row["t_other"] = phased - sum(row.values())
     if "t_c" not in row and "t_move" in row:  # an imported t_c may be known only as a whole
         row["t_c"] = row.get("t_wait", 0.0) + row["t_move"]

@@ -17,7 +17,7 @@ from steplab.store.communication import OVERLAP
 Array = NDArray[np.float64]
 One = TypeVar("One")
 Made = TypeVar("Made")
-RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", *OVERLAP)
+RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", "t_barrier", *OVERLAP)
 POSITION = {name: at for at, name in enumerate(RAW)}
 
 

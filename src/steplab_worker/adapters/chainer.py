@@ -111,7 +111,7 @@ class Session(base.Session):
         """Local gradients, added to those that are there."""
         self.value.backward()
 
-    def wait(self) -> None:
+    def meet(self) -> None:
         """A barrier."""
         if self.communicator is not None:
             self.communicator.mpi_comm.Barrier()

@@ -114,8 +114,8 @@ class Session(base.Session):
         self.value.backward()
         self.share = 1.0
 
-    def wait(self) -> None:
-        """A barrier; asynchronous ranks wait for nobody."""
+    def meet(self) -> None:
+        """A barrier; asynchronous ranks meet nobody."""
         if self.store is not None and not self.store.asynchronous:
             self.store.barrier()
 

@@ -13,7 +13,7 @@ parameter, rank r:
     t_iter    = the same with t_move reduced by hidden = min(t_move, overlap·t_b)   (native)
     t_comm    = t_wait + t_move,  t_exposed = t_comm − hidden
 
-With `ps-async` nobody waits (t_wait = 0), and each rank has an exchange of its own. Stamps are late by up to
+Phased mode meets at a barrier of barrier_s, which is no part of any phase. With `ps-async` nobody waits (t_wait = 0), and each rank has an exchange of its own. Stamps are late by up to
 stamp_jitter_s, as those of a busy machine are: each clock read by another amount, while the step itself is no longer.
 
 A training's accuracies after e epochs are accuracy_limit − (accuracy_limit − 1/classes)·exp(−e/learn_epochs).
@@ -60,6 +60,7 @@ DECLARATION = {
         "bandwidth_bytes_s": {"default": 1e9, "help": "bandwidth between ranks", "low": 1.0},
         "overlap": {"default": 0.0, "help": "share of backward that hides communication", "low": 0.0, "high": 1.0},
         "noise": {"default": 0.0, "help": "sigma of the log-normal noise", "low": 0.0, "high": 2.0},
+        "barrier_s": {"default": 0.0, "help": "seconds of the barrier that phased mode adds", "low": 0.0},
         "stamp_jitter_s": {"default": 0.0, "help": "seconds by which a clock is read late, at most", "low": 0.0},
         "warmup_cost": {"default": 0.0, "help": "extra cost of the first iteration", "low": 0.0},
         "learn_epochs": {"default": 5.0, "help": "epochs in which the error falls to 1/e", "low": 1e-6},
@@ -195,9 +196,15 @@ class Session(base.Session):
         """Advance by t_b."""
         self.advance(self.times["t_b"])
 
+    def meet(self) -> None:
+        """Advance by what a barrier costs when all are there."""
+        if self.law.workers > 1 and self.job.strategy != "ps-async":
+            self.advance(self.job.options["barrier_s"])
+
     def wait(self) -> None:
-        """Advance by the time until the slowest rank is ready."""
+        """Advance by the time until the slowest rank is ready, and by the barrier."""
         self.advance(self.times["t_wait"])
+        self.meet()
 
     def exchange(self) -> None:
         """Advance by the collective's time."""

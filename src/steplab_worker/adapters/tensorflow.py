@@ -166,7 +166,7 @@ class Session(base.Session):
         self.tape = None
         self.local = self.programs.add(self.local, found) if self.local else found
 
-    def wait(self) -> None:
+    def meet(self) -> None:
         """An all-reduce of one number; the replicas of one process have met already."""
         if self.place.processes > 1:
             self.programs.barrier()

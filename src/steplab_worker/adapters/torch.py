@@ -142,7 +142,7 @@ class Session(base.Session):
         with self._quiet(exchange=False):
             self.value.backward()
 
-    def wait(self) -> None:
+    def meet(self) -> None:
         """A barrier."""
         if self.group.workers > 1:
             dist.barrier()
