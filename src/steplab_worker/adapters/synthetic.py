@@ -13,8 +13,9 @@ parameter, rank r:
     t_iter    = the same with t_move reduced by hidden = min(t_move, overlap·t_b)   (native)
     t_comm    = t_wait + t_move,  t_exposed = t_comm − hidden
 
-Phased mode meets at a barrier of barrier_s, which is no part of any phase. With `ps-async` nobody waits (t_wait = 0), and each rank has an exchange of its own. Stamps are late by up to
-stamp_jitter_s, as those of a busy machine are: each clock read by another amount, while the step itself is no longer.
+Phased mode meets at a barrier of barrier_s, which is no part of any phase. With `ps-async` nobody waits (t_wait = 0),
+and each rank has an exchange of its own. Stamps are late by up to stamp_jitter_s, as those of a busy machine are: each
+clock read by another amount, while the step itself is no longer.
 
 A training's accuracies after e epochs are accuracy_limit − (accuracy_limit − 1/classes)·exp(−e/learn_epochs).
 Looking at them takes t_f for each batch.
