@@ -227,6 +227,23 @@ def layer_loss(job, session):
     return {"slope": np.asarray(session.pieces.loss_gradient(zeros)).tolist(), "labels": batch[1].tolist()}
 
 
+def samples_slope(job, session):
+    """Whether phased mode of TensorFlow can tell the slope of the loss by the samples, whole or in the first layer."""
+    import tensorflow as tf
+
+    session.enter("phased")
+    (batch,) = batches(job, 1, job.batch_size)
+    session.layer_times(batch)
+    session.load(batch)
+    samples, labels = session.batch
+    first = session.graph.layers[0]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(samples)
+        loss = session.programs.forward(samples, labels)
+        output = session.pieces.programs[first.name](samples)
+    return {"whole": tape.gradient(loss, samples) is not None, "layer": tape.gradient(output, samples) is not None}
+
+
 def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -275,6 +292,7 @@ PROOFS = {
     "continuing": continuing,
     "layer_sums": layer_sums,
     "layer_loss": layer_loss,
+    "samples_slope": samples_slope,
     "torch_buckets": torch_buckets,
     "torch_buffers": torch_buffers,
 }

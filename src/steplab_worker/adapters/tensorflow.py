@@ -289,12 +289,16 @@ class _Programs:
 
         self.whole, self.part = compiled(lambda *batch: self._whole(self.spread, *batch)), compiled(self._part)
         self.alone = compiled(lambda *batch: self._whole(False, *batch))
-        self.forward, self.infer = compiled(self._loss), compiled(lambda samples: self.net.run(samples, False))
+        self.forward, self.infer = compiled(self._forward), compiled(lambda samples: self.net.run(samples, False))
         self.average, self.update, self.barrier = compiled(self._average), compiled(self._update), compiled(_barrier)
         self.add = tf.function(lambda one, other: tf.nest.map_structure(tf.add, one, other))
 
     def _loss(self, samples: Any, labels: Any) -> Any:
         return self.loss_of(self.net.run(samples, True), samples, labels)
+
+    def _forward(self, samples: Any, labels: Any) -> Any:
+        """The loss. The backward of a compiled function finds the slopes of all its arguments; samples need none."""
+        return self._loss(tf.stop_gradient(samples), labels)
 
     def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
         """The mean loss of a batch's output, scaled for accumulation."""
