@@ -120,3 +120,51 @@ def test_an_interpreter_of_ones_own_is_registered(tmp_path: Path, steplab: Calla
     broken.chmod(0o755)
     said = steplab("env", "add", "mine", "--framework", "torch", "--python", broken, env=home)
     assert (said.code, "cannot import torch: no module" in said.err) == (1, True)
+
+
+def million(tmp_path: Path, design: str = "replicates = 1") -> Path:
+    """A study of a million trials."""
+    path = tmp_path / "million.toml"
+    levels = f"batch_size = {list(range(1, 1001))}\nthreads = {list(range(1, 1001))}"
+    measure = "[measure]\nwarmup = 1\niterations = 3\nphases = false"
+    path.write_text(
+        f'[study]\nname = "million"\n[factors]\nframework = "synthetic"\n{levels}\n[design]\n{design}\n{measure}'
+    )
+    return path
+
+
+@pytest.mark.parametrize("mode", [("--limit", "2"), ("--dry-run",)])
+def test_of_a_million_trials_a_command_makes_only_a_few(
+    mode: tuple[str, ...], tmp_path: Path, in_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steplab.cli._plan import MOST_GUESSED
+    from steplab.design import configurations
+
+    made: list[object] = []
+    config, identified = configurations.Configurations.__getitem__, configurations.id_of
+    counted = lambda table, at: made.append(at) or config(table, at)  # noqa: E731
+    monkeypatch.setattr(configurations.Configurations, "__getitem__", counted)
+    monkeypatch.setattr(configurations, "id_of", lambda *text: made.append(text) or identified(*text))
+    assert in_process("run", million(tmp_path), *mode).code == 0
+    assert len(made) <= MOST_GUESSED + 100
+
+
+def test_a_draw_of_more_than_there_are_is_told_before_it_runs(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2, 3], design='type = "random"\nn = 1_000_000')
+    shown = steplab("run", path, "--dry-run")
+    assert "6 trials: 3 configurations" in shown.out
+    assert "1,000,000 different configurations were asked for, but only 3 can be drawn" in shown.err
+    assert "only 3 can be drawn" in steplab("run", path, "--dry-run", "--json").json["note"]
+
+
+def test_a_trial_is_found_by_its_id_and_failed_ones_run_again_in_a_selection_only(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2], fault="raise", measure="retries = 0")
+    first, second = (one["trial"] for one in steplab("run", path, "--dry-run", "--json").json["plan"][:2])
+    assert steplab("run", path, "--out", "out", "--trial", first, "--trial", second, "--json").json["failed"] == 2
+    again = steplab("run", path, "--out", "out", "--trial", second, "--retry-failed", "--json").json
+    assert (again["trials"], again["failed"]) == (1, 1)
+    assert steplab("status", "out", "--json").json["left"] == 2

@@ -26,10 +26,11 @@ def doctor(
         _matrix(as_json)
         return
     from steplab.core.home import home
-    from steplab.runner import environments, quietness
+    from steplab.runner import environments, leftovers, quietness
     from steplab.runner.machine import energy_sources, machine
     from steplab.runner.private_network import obstacle
 
+    leftovers.sweep()
     about = machine()
     rows = environments.listing()
     noise = quietness.listen()

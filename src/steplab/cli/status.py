@@ -28,20 +28,20 @@ def status(
 
     Example: steplab status runs/demo
     """
-    from steplab.cli._plan import summary
+    from steplab.cli._plan import own_trials, summary
     from steplab.core.study_file import read_study
-    from steplab.core.trial import Trial
-    from steplab.design.plan import plan
+    from steplab.runner import leftovers
     from steplab.store import records
     from steplab.store.columns import trial_row
     from steplab.store.paths import StudyFolder
 
+    leftovers.sweep()
     place = StudyFolder(folder)
     place.must_exist()
     study = read_study(place.study)
     done = list(records.all_records(place))
-    trials = [Trial(record.config, record.replicate) for record in done] if study.imported else plan(study)
-    document = summary(place, trials) | {"seconds": round(sum(record.seconds for record in done), 3)}
+    counts = summary(place, *own_trials(study, {record.trial for record in done}))
+    document = counts | {"seconds": round(sum(record.seconds for record in done), 3)}
     failed = [record for record in done if record.status != "ok"]
     rows = [(record, trial_row(record)) for record in done if record.status == "ok"]
     doubted = [(record, row["verdict"], row["doubts"]) for record, row in rows if row["doubts"]]

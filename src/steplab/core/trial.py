@@ -21,8 +21,25 @@ def trial_id(config: Config, replicate: int) -> str:
     >>> trial_id({"workers": 2, "network": "lenet5"}, 0) == trial_id({"network": "lenet5", "workers": 2}, 0)
     True
     """
-    text = json.dumps([dict(config), replicate], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return id_of(_json(config), replicate)
+
+
+def id_part(name: str, level: Level) -> str:
+    """What a factor's level adds to the text of which an id is made.
+
+    >>> id_part("workers", 2)
+    '"workers":2'
+    """
+    return _json({name: level})[1:-1]
+
+
+def id_of(text: str, replicate: int) -> str:
+    """The id of a configuration whose text is a JSON object of `id_part`s in the order of their names."""
+    return hashlib.sha256(f"[{text},{replicate}]".encode()).hexdigest()[:16]
+
+
+def _json(config: Config) -> str:
+    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from steplab.core.step_time import shares_period
 from steplab.core.study import Study
 from steplab.core.study_file import parse_study
 from steplab.core.trial import Level, Trial
+from steplab.design.plan import Plan
 from steplab.runner import datasets, surroundings
 from steplab.runner.conversation import Conversation, Failure, Outcome
 from steplab.runner.interrupts import Stop
@@ -42,7 +43,7 @@ class Campaign:
     """One laboratory at work on one study's folder."""
 
     study: Study
-    trials: list[Trial]
+    trials: Plan
     folder: StudyFolder
     modules: Path | None = None  # where the study's own networks are
     on_record: Callable[[Record], None] = lambda record: None
@@ -75,10 +76,8 @@ class Campaign:
 
     def _open_trials(self, stop: Stop) -> Iterator[Trial]:
         """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
-        waiting = self.trials
+        waiting: Iterable[Trial] = self.trials.without(records.done(self.folder))
         while waiting and not stop.asked:
-            done = records.done(self.folder)
-            waiting = [trial for trial in waiting if trial.id not in done]
             claimed = []
             for trial in waiting:
                 # Looked at again, because another laboratory may have finished it since.

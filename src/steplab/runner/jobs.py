@@ -14,6 +14,12 @@ from steplab.runner.training import training_plan
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 
+# The factors that decide which group of ranks runs a trial; a framework may have further ones (`single_process`).
+GROUP_FACTORS = (
+    "framework", "environment", "workers", "threads", "strategy",
+    *(name for framework in catalogue.framework_names() for name in catalogue.framework(framework).single_process),
+)  # fmt: skip
+
 
 def group_key(resolved: Resolved) -> GroupKey:
     """The group of ranks that can run a trial."""
