@@ -30,3 +30,16 @@ def test_frameworks_get_a_sentence_where_there_are_several(synthetic: Callable[.
 def test_an_empty_study_says_so() -> None:
     said = sentences(analyse(pd.DataFrame([]), []))
     assert "No trial of this study has been measured." in str(said[0])
+
+
+def test_shares_say_that_they_are_of_the_phased_step_where_it_is_another(
+    synthetic: Callable[..., pd.DataFrame],
+) -> None:
+    trials = synthetic([{"batch_size": 16, "workers": 1}])
+    told = [
+        str(sentences(analyse(trials.assign(observer_cost=cost), trials.attrs["factors"], cpus=2))[1])
+        for cost in (0.05, 0.3, -0.2)
+    ]
+    assert "of a step," in told[0]
+    assert "of the phased step (30% longer than the native one)," in told[1]
+    assert "of the phased step (20% shorter than the native one)," in told[2]

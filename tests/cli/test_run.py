@@ -85,7 +85,7 @@ def test_only_the_named_trial_runs(steplab: Callable[..., Any], study_file: Call
 def test_what_a_framework_cannot_do_is_recorded_as_unsupported(
     steplab: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
-    path = study_file(strategy=["sync", "ps-async"])
+    path = study_file(strategy=["sync", "ps-sync"])
     ran = steplab("run", path, "--out", "out", "--json")
     assert (ran.code, ran.json["ok"], ran.json["failed"], ran.json["unsupported"]) == (0, 2, 0, 2)
     told = steplab("run", path, "--out", "out")
@@ -95,7 +95,7 @@ def test_what_a_framework_cannot_do_is_recorded_as_unsupported(
 def test_a_failure_beside_what_is_unsupported_still_ends_with_3(
     steplab: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
-    path = study_file(strategy=["sync", "ps-async"], fault=["none", "raise"], measure="retries = 0")
+    path = study_file(strategy=["sync", "ps-sync"], fault=["none", "raise"], measure="retries = 0")
     ran = steplab("run", path, "--out", "out")
     assert (ran.code, "2 ok, 2 failed, 4 unsupported" in ran.out) == (3, True)
     assert "2 failed 4 unsupported" in ran.err  # the progress bar

@@ -35,7 +35,9 @@ class Ranks:
         options |= said.pop("options", {})
         single = catalogue.framework(framework).single_process
         processes = 1 if any(options[name] in values for name, values in single.items()) else workers
-        key = GroupKey(framework, "", workers, 1, processes)
+        counting = catalogue.framework(framework).roles.values() if workers > 1 else ()
+        counts = tuple((name, value) for name, value in options.items() if name in counting)
+        key = GroupKey(framework, "", workers, 1, processes, options=counts)
         group = self.pool.group(key, None, START_S, lambda: None)
         if isinstance(group, Failure):
             pytest.fail(f"{group.reason}\n{group.log_tail}", pytrace=False)

@@ -285,6 +285,66 @@ def bucket_times(job, session):
     return {"communication": session.communication()}
 
 
+def layer_loss(job, session):
+    """The slope of the loss that the layers' backward begins with, at outputs of zero, after two other batches."""
+    session.enter("phased")
+    for batch in batches(job, 2, job.batch_size):
+        session.layer_times(batch)
+    zeros = np.zeros((job.batch_size, 10), np.float32)
+    if GROUPS[-1].framework == "tensorflow":
+        import tensorflow
+
+        zeros = tensorflow.constant(zeros)
+    return {"slope": np.asarray(session.pieces.loss_gradient(zeros)).tolist(), "labels": batch[1].tolist()}
+
+
+def samples_slope(job, session):
+    """Whether phased mode of TensorFlow can tell the slope of the loss by the samples, whole or in the first layer."""
+    import tensorflow as tf
+
+    session.enter("phased")
+    (batch,) = batches(job, 1, job.batch_size)
+    session.layer_times(batch)
+    session.load(batch)
+    samples, labels = session.batch
+    first = session.graph.layers[0]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(samples)
+        loss = session.programs.forward(samples, labels)
+        output = session.pieces.programs[first.name](samples)
+    return {"whole": tape.gradient(loss, samples) is not None, "layer": tape.gradient(output, samples) is not None}
+
+
+def torch_buckets(job, session):
+    """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    from steplab_worker.adapters import _torch_buckets
+
+    seen = []
+
+    def hook(state, bucket):
+        seen[-1].append(bucket.buffer().numel() * 4)
+        return default_hooks.allreduce_hook(state, bucket)
+
+    session.enter("native")
+    session.net.register_comm_hook(None, hook)
+    for batch in batches(job, 3, job.batch_size):
+        seen.append([])
+        session.step(batch, True)
+    weights = list(session.module.parameters())[::-1]
+    groups = _torch_buckets.buckets(weights, job.options["bucket_mb"])
+    return {"native": seen[-1], "phased": [sum(one.numel() * 4 for one in group) for group in groups]}
+
+
+def torch_buffers(job, session):
+    """The running means of this rank after phased steps on batches of its own."""
+    session.enter("phased")
+    for samples, labels in batches(job, 2, job.batch_size):
+        phased_step(session)((samples + GROUPS[-1].rank, labels), True)
+    return {"buffers": {name: one.tolist() for name, one in session.state().items() if "running" in name}}
+
+
 def prove(job, session, ask):
     """In place of the measuring loop."""
     return dict(PROOFS[job.config["proof"]](job, session), modes={}, layers=None, loss=0.0)
@@ -307,6 +367,10 @@ PROOFS = {
     "averaging": averaging,
     "bucket_order": bucket_order,
     "bucket_times": bucket_times,
+    "layer_loss": layer_loss,
+    "samples_slope": samples_slope,
+    "torch_buckets": torch_buckets,
+    "torch_buffers": torch_buffers,
 }
 
 if __name__ == "__main__":

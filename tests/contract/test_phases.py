@@ -179,3 +179,18 @@ def test_what_buckets_expose_comes_after_the_last_gradient(
 ) -> None:
     for found in ranks.run("torch", {"proof": "bucket_times", "stamps": stamps}, workers=2, network="lenet5"):
         assert found["communication"] == pytest.approx([flying, exposed])
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow"])
+def test_the_layers_loss_is_that_of_the_batch_at_hand(ranks: Any, framework: str) -> None:
+    (found,) = ranks.run(framework, {"proof": "layer_loss"}, network="lenet5")
+    # At outputs of zero every class has a tenth: the slope of the mean cross-entropy is (1/10 - [label])/batch.
+    expected = (0.1 - np.eye(10)[found["labels"]]) / len(found["labels"])
+    assert found["slope"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_backward_in_parts_finds_no_slopes_that_the_whole_step_does_not(ranks: Any) -> None:
+    # A compiled function's own backward would find those of the samples: another convolution of the first layer.
+    (found,) = ranks.run("tensorflow", {"proof": "samples_slope"}, network="lenet5")
+    assert not found["whole"]
+    assert not found["layer"]

@@ -71,7 +71,8 @@ def _where(group: Group, analysis: Analysis) -> str:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
     parts = [f"{NAMES[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
-    text = f"There, of a step, {', '.join(parts)}."
+    whole = f"the phased step ({group.phased_apart})" if group.phased_apart else "a step"
+    text = f"There, of {whole}, {', '.join(parts)}."
     if analysis.unexplained:
         worst, several = analysis.unexplained[0], len(analysis.unexplained)
         text += f" In {several} configuration{'s' if several > 1 else ''} the phases do not sum to t_iter; at worst "

@@ -14,6 +14,7 @@ from steplab import __version__
 from steplab.core.errors import StudyError
 from steplab.core.feasible import Resolved, resolve, unsupported
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record, Variables
+from steplab.core.step_time import shares_period
 from steplab.core.study import Study
 from steplab.core.study_file import parse_study
 from steplab.core.trial import Level, Trial
@@ -135,7 +136,9 @@ class Campaign:
         attempt.met(group)
         conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
         job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
-        outcome = conversation.trial(job, attempt.training or Director(measure, attempt.resolved.accumulate))
+        shared = shares_period(self.study.about.kind, attempt.resolved.strategy)
+        director = attempt.training or Director(measure, attempt.resolved.accumulate, shared)
+        outcome = conversation.trial(job, director)
         attempt.parted()
         if outcome.failure is not None:
             self._pool.discard(key)

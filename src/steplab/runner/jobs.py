@@ -23,7 +23,9 @@ GROUP_FACTORS = (
 
 def group_key(resolved: Resolved) -> GroupKey:
     """The group of ranks that can run a trial."""
-    apart = catalogue.framework(resolved.framework).strategies_apart and resolved.workers > 1
+    framework = catalogue.framework(resolved.framework)
+    apart = framework.strategies_apart and resolved.workers > 1
+    counting = [said for said in framework.roles.values() if isinstance(said, str)] if resolved.workers > 1 else []
     return GroupKey(
         framework=resolved.framework,
         environment=resolved.environment,
@@ -31,6 +33,7 @@ def group_key(resolved: Resolved) -> GroupKey:
         threads=resolved.threads,
         processes=resolved.processes,
         strategy=resolved.strategy.partition(":")[0] if apart else "",
+        options=tuple((name, resolved.framework_options[name]) for name in counting),
     )
 
 
