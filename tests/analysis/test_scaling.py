@@ -113,8 +113,11 @@ def test_with_noise_the_serial_share_lies_inside_its_interval(law: laws.Shape, s
     clean = law(np.array([share]), workers)
     logs = clean + rng.normal(0, 0.05, (repetitions, replicates, len(workers)))
     means = logs.mean(axis=1)
-    pure = ((logs - means[:, None, :]) ** 2).sum(axis=(1, 2))
-    fits = laws.fit(law, laws.Cells(workers, means, np.full(means.shape, float(replicates)), pure))
+    n = np.full(means.shape, float(replicates))
+    # Each series is a study of its own, whose noise is equal everywhere.
+    variance = np.broadcast_to(logs.var(axis=1, ddof=1).mean(axis=1, keepdims=True), means.shape)
+    freedom = np.full(means.shape, float((replicates - 1) * len(workers)))
+    fits = laws.fit(law, laws.Cells(workers, means, n, variance, freedom, freedom[0, 0]))
     covered = np.mean((fits.low <= share) & (share <= fits.high))
     assert 0.92 <= covered <= 0.98
     assert np.mean(fits.misfit < 0.05) == pytest.approx(0.05, abs=0.025)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steplab.analysis.configurations import without_noise
 from steplab.analysis.designed import MissingCell
 from steplab.core.trial import UNSUPPORTED, Level, plain_level, tally
 
@@ -56,6 +57,7 @@ class Layout:
     broken: tuple[str, ...]
     grid: bool  # whether (nearly) all combinations of levels were tried
     notes: tuple[str, ...]
+    without_noise: bool = False  # whether every configuration has one number and nothing more
 
     @property
     def blocks(self) -> int:
@@ -88,6 +90,7 @@ def layout(trials: pd.DataFrame, names: Sequence[str]) -> Layout:
         broken=_broken(trials[~good & (trials["status"] != UNSUPPORTED)]),
         grid=grid,
         notes=(*notes, *note),
+        without_noise=without_noise(trials, names),
     )
 
 

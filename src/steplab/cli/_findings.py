@@ -58,7 +58,7 @@ def configurations(view: View) -> None:
         [
             _label(group.factors, analysis.varied),
             seconds(group.t_iter.median),
-            span(group.t_iter.low, group.t_iter.high),
+            span(*group.t_iter.ends) if group.t_iter.ends else "",
             f"{group.throughput:.0f}",
             f"{group.speedup.value:.2f}" if group.speedup else "",
             f"{group.efficiency:.0%}" if group.efficiency else "",
@@ -122,7 +122,7 @@ def _points(one: Scaling, names: Sequence[str]) -> list[list[str]]:
                 str(point.workers),
                 seconds(point.t_iter.median),
                 f"{s.value:.2f}" if s else "",
-                f"{s.low:.2f}–{s.high:.2f}" if s and point.workers > 1 else "",
+                f"{s.low:.2f}–{s.high:.2f}" if s and s.low is not None and point.workers > 1 else "",
                 f"{e.value:.0%}" if e else "",
                 *(f"{point.predicted[o]:.2f}" if o in point.predicted else "" for o in ("none", "both")),
                 f"{point.lif.value:.2f}" if point.lif else "",
@@ -232,6 +232,8 @@ def effects(view: View) -> None:
     """Main effects: by which factor a level multiplies the step time."""
     found = view.analysis.effects
     if not found:
+        for text in describe(view.analysis.designed):
+            console().print(text, markup=False)
         return
     rows = [
         [

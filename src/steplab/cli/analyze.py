@@ -64,6 +64,8 @@ def _show(analysis: Analysis, wanted: list[str], most: int | None) -> None:
 
     for name in wanted:
         SECTIONS[name](View(analysis, most))
+    if analysis.noise.caveat and "answer" not in wanted:  # the answer holds it
+        console().print(analysis.noise.caveat, markup=False)
 
 
 def document(analysis: Analysis) -> dict[str, Any]:

@@ -20,7 +20,7 @@ OVERLAP_ITERATIONS = 20  # of mode `overlap` at most: it explains the step, it d
 
 
 def is_precise(times: NDArray[np.float64], precision: float) -> bool:
-    """Whether the 95 % interval of the median is within ± that share of it, autocorrelation taken into account."""
+    """Whether the 95 % interval of the median, the one in the tables, is within ± that share of it."""
     return median_error(times) <= precision
 
 
