@@ -62,7 +62,7 @@ def test_epochs_of_a_run_are_grouped(tmp_path):
     ("t.csv", "", "not a readable table"),
     ("t.csv", "a,b\n", "no rows"),
     ("t.csv", "a,b\n1,2\n1,2,3,4\n", "not a readable table"),
-    ("t.parquet", "nonsense", "not a readable Parquet"),
+    ("t.parquet", "nonsense", "not a readable table"),
     ("t.xlsx", "x", "cannot be read"),
 ])  # fmt: skip
 def test_what_is_no_table_is_one_sentence(tmp_path, name, text, message):

@@ -32,7 +32,7 @@ def parsing(what: str, where: str, kind: type[InputError] = InputError, hint: st
         if type(error) is not InputError or kind is InputError:
             raise
         raise kind(error.what, where=error.where, hint=error.hint) from None
-    except Exception as error:  # noqa: BLE001 - this is where other people's parsers end
+    except Exception as error:
         raise kind(_sentence(what, error), where=where, hint=hint) from error
 
 
@@ -43,6 +43,8 @@ def read_text(path: Path, limit: int, kind: type[InputError] = InputError) -> st
 
 
 def _sentence(what: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read ({error.strerror})"
     if isinstance(error, UnicodeDecodeError):
@@ -52,5 +54,7 @@ def _sentence(what: str, error: Exception) -> str:
     if isinstance(error, RecursionError):
         return f"{what}: it is nested too deeply"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = lines[0] if lines else type(error).__name__
+    reason = lines[-1] if lines else type(error).__name__
+    if isinstance(error, LookupError | AttributeError) and lines:  # alone, the name that is missing tells nothing
+        reason = f"{type(error).__name__}: {reason}"
     return f"{what}: {reason if len(reason) <= LONGEST else reason[: LONGEST - 1] + '…'}"
