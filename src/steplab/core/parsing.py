@@ -48,7 +48,7 @@ def _sentence(what: str, error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read ({error.strerror})"
     if isinstance(error, UnicodeDecodeError):
-        return f"is not UTF-8 text (byte {error.start})"
+        return f"{what}: it is not UTF-8 text (byte {error.start})"
     if isinstance(error, MemoryError):
         return f"{what}: it needs more memory than there is"
     if isinstance(error, RecursionError):
