@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -38,6 +39,11 @@ def visible(text: str) -> str:
 def escaped(sign: str) -> str:
     """A sign as its code."""
     return f"\\x{ord(sign):02x}" if ord(sign) < 256 else ascii(sign)[1:-1]
+
+
+ModulesOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where the study's own networks (module:…) are; their code runs.")
+]
 
 
 def command_app(text: str = "") -> typer.Typer:
