@@ -121,7 +121,6 @@ class Checkpoints:
 
     def _epochs(self) -> List[int]:
         names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
-        names = [name for name in names if os.path.isfile(os.path.join(self.folder, name))]  # a FIFO would hang
         found = [re.match(r"epoch-(\d{5,9})\.npz$", name) for name in names]
         return [int(one.group(1)) for one in found if one]
 
