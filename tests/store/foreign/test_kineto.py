@@ -265,6 +265,13 @@ def test_a_trace_that_unpacks_beyond_measure_is_refused(tmp_path: Path) -> None:
         read_trace(tmp_path / "x.json.gz")
 
 
+@pytest.mark.parametrize("event", [b"{},", b"0,", b'{"ph":"X"},'])
+def test_a_trace_of_empty_events_is_refused_early(tmp_path: Path, event: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(b'{"traceEvents": [' + event * 100_001)
+    with pytest.raises(InputError, match="its events are empty"):
+        read_trace(tmp_path / "x.json")
+
+
 ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just([]), st.just({}))
 NAMES = st.sampled_from(
     ["ProfilerStep#1", "ProfilerStep#2", "aten::mm", "Optimizer.step#SGD.step", "nccl:all_reduce", "c10d::allreduce_",

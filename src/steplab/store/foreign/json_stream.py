@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import itertools
 import json
 import os
 import re
@@ -17,7 +18,8 @@ from steplab.core.parsing import parsing
 
 CHUNK = 1 << 20
 MOST_BYTES = 16 << 30  # unpacked; a trace of that size is a mistake or an attack
-SMALL, PACKED = 64 << 20, 100  # gzip makes a trace 10 to 30 times as small; beyond this it is a bomb
+SMALL, PACKED = 32 << 20, 60  # gzip makes a trace 10 to 30 times as small; beyond this it is a bomb
+FEWEST_BYTES, MANY = 32, 100_000  # of an event on average, once there are many: shorter ones tell nothing
 MOST_PIECE = 64 << 20  # characters of one event
 BLANK = re.compile(r"[ \t\r\n]*")
 ENDS = frozenset(" \t\r\n,:]}")
@@ -77,10 +79,12 @@ class _Reader:
         if self.peek() == "]":
             self.at += 1
             return
-        while True:
+        for number in itertools.count(1):
             yield self.value()
             if self.ends("]"):
                 return
+            if number % MANY == 0 and self.passed() < FEWEST_BYTES * number:
+                raise InputError("its events are empty", where=str(self.path))
 
     def ends(self, closing: str) -> bool:
         sign = self.next_sign()
@@ -132,6 +136,10 @@ class _Reader:
         self.at = 0
         return True
 
+    def passed(self) -> int:
+        """About how many bytes lie behind."""
+        return max(self.read - len(self.text) + self.at, 0)
+
     def wrong(self) -> InputError:
-        where = f"{self.path}, after {max(self.read - len(self.text) + self.at, 0)} bytes"
+        where = f"{self.path}, after {self.passed()} bytes"
         return InputError("is not valid JSON", where=where, hint="give a trace that torch.profiler wrote")
