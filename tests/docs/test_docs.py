@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from steplab.cli import command_files, short_help
+from steplab.core import catalogue
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -74,3 +75,18 @@ def test_every_dependency_has_its_reason() -> None:
     reasons = (ROOT / "docs" / "dependencies.md").read_text()
     names = [re.split(r"[<>=\[]", line)[0] for line in project["dependencies"]]
     assert [name for name in names if name not in reasons] == []
+
+
+def test_the_page_on_security_says_what_listens_in_every_framework() -> None:
+    page = (ROOT / "docs/security.md").read_text()
+    rows = {row.split("|")[1].strip(): row for row in page.splitlines() if row.startswith("| ")}
+    for name in catalogue.framework_names():
+        framework = catalogue.framework(name)
+        if framework.doors:
+            assert framework.doors in rows[framework.title], f"docs/security.md does not say what listens in {name}"
+
+
+def test_every_exit_code_is_documented() -> None:
+    page = (ROOT / "docs/commands/index.md").read_text()
+    codes = ("0 done", "1 a study", "2 wrong usage", "3 finished", "130 interrupted")
+    assert [code for code in codes if code not in page] == []

@@ -2,7 +2,7 @@
 
 A command file defines `app`, a `typer.Typer`; its module docstring's first line is the help in the list of
 commands. Files whose name begins with an underscore hold what commands share. Exit codes: 0 done, 1 an input
-is wrong, 2 wrong usage, 3 finished but some trials failed.
+is wrong, 2 wrong usage, 3 finished but some trials failed, 130 interrupted.
 """
 
 from __future__ import annotations
