@@ -19,6 +19,7 @@ from steplab_worker.job import GroupJob, TrialJob
 
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_LONGEST_TEXT = 4000  # characters of a reason or a traceback
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resource_exhausted", "cannot allocate memory")
 
 
@@ -119,10 +120,16 @@ def _session(adapter: Any, job: TrialJob) -> Any:
 
 
 def _failure(error: BaseException) -> Document:
-    text = "%s: %s" % (type(error).__name__, error)
+    text = _bounded("%s: %s" % (type(error).__name__, error))
     lowered = text.lower()
     if isinstance(error, MemoryError) or any(sign in lowered for sign in _OUT_OF_MEMORY):
         status = "out-of-memory"
     else:
         status = "unsupported" if type(error).__name__ == "Unsupported" else "failed"
-    return {"say": "failed", "status": status, "reason": text, "traceback": traceback.format_exc()}
+    return {"say": "failed", "status": status, "reason": text, "traceback": _bounded(traceback.format_exc())}
+
+
+def _bounded(text: str) -> str:
+    """A text that fits a record: of a longer one its beginning and its end, where what went wrong stands."""
+    half = _LONGEST_TEXT // 2
+    return text if len(text) <= _LONGEST_TEXT else "%s … %s" % (text[:half], text[-half:])

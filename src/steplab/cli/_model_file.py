@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from steplab.core.errors import ModelError, StoreError
 
+MOST_BYTES = 256 << 20  # a forest of many trees has some megabytes
+
 if TYPE_CHECKING:
     from steplab.models.base import PerformanceModel
 
@@ -29,14 +31,12 @@ def read_model(path: Path) -> PerformanceModel:
     """The model in a file."""
     import orjson
 
+    from steplab.core.files import read_regular
+    from steplab.core.parsing import parsing
     from steplab.models import model_from_document
 
-    try:
-        document = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise ModelError(f"it cannot be read ({error.strerror})", where=str(path)) from error
-    except orjson.JSONDecodeError as error:
-        raise ModelError("this is not a JSON document", where=str(path)) from error
+    with parsing("this is not a JSON document", str(path), ModelError):
+        document = orjson.loads(read_regular(path, MOST_BYTES))
     try:
         return model_from_document(document)
     except ModelError as error:

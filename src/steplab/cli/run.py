@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json
+from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, progress_text
 from steplab.core.errors import InputError
 from steplab.core.units import seconds as shown
 
@@ -199,14 +199,10 @@ def _left(seconds: float | None) -> str:
 
 @contextmanager
 def _progress(total: int, expected_s: float | None, quiet: bool) -> Iterator[_Bar]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
-    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("[red]{task.fields[failed]}"))
-    texts: tuple[TextColumn, ...] = (
-        TextColumn("{task.fields[unsupported]}"),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("[dim]{task.description}", markup=True),
-    )
+    columns = (BarColumn(20), MofNCompleteColumn(), progress_text("fields[failed]", "red"))
+    texts = (progress_text("fields[unsupported]"), progress_text("fields[left]"), progress_text("description", "dim"))
     terminal = console(stderr=True)
     with Progress(*columns, *texts, console=terminal, auto_refresh=False, disable=quiet, transient=False) as progress:
         yield _Bar(progress, total, expected_s)

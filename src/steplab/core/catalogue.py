@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import steplab_worker
+from steplab.core.errors import InputError, nearest
 from steplab_worker import data, networks
 from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.options import Option
@@ -118,6 +119,8 @@ def framework(name: str) -> Framework:
     >>> framework("synthetic").strategies
     ('sync', 'accumulate', 'ps-async')
     """
+    if name not in framework_names():
+        raise InputError(f"there is no framework {name!r}", hint=nearest(name, framework_names()))
     tree = ast.parse((ADAPTERS / f"{name}.py").read_text(encoding="utf-8"))
     literal = next(
         node.value
@@ -163,7 +166,11 @@ def _option(said: dict[str, object]) -> Option:
 @cache
 def network_options(name: str) -> Mapping[str, Option]:
     """What a network lets a study vary; nothing for a user's own."""
-    options: Mapping[str, Option] = {} if name.startswith(MODULE) else networks.module(name).OPTIONS
+    if name.startswith(MODULE):
+        return {}
+    if name not in networks.names():
+        raise InputError(f"there is no network {name!r}", hint=nearest(name, networks.names()))
+    options: Mapping[str, Option] = networks.module(name).OPTIONS
     return options
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Literal, get_args
 
 Level = bool | int | float | str
 Config = Mapping[str, Level]
+PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
 Kind = Literal["step", "train", "infer"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
@@ -118,3 +120,14 @@ def plain_level(value: object) -> Level:
     made = value.item() if hasattr(value, "item") else value
     assert isinstance(made, bool | int | float | str)
     return made
+
+
+def is_plain_level(value: Level) -> bool:
+    """Whether a level can stand in a record and in a table.
+
+    >>> [is_plain_level(value) for value in (8, 0.5, "x", float("inf"), 2**63)]
+    [True, True, True, False, False]
+    """
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, str) or math.isfinite(value)

@@ -16,7 +16,7 @@ from steplab.core.feasible import Resolved, resolve, unsupported
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record, Variables
 from steplab.core.step_time import shares_period
 from steplab.core.study import Study
-from steplab.core.study_file import parse_study
+from steplab.core.study_file import read_study
 from steplab.core.trial import Level, Trial
 from steplab.design.plan import Plan
 from steplab.runner import datasets, surroundings
@@ -282,7 +282,7 @@ def check_folder(folder: StudyFolder, study: Study) -> None:
     """A folder keeps one protocol: records measured otherwise must not be mixed."""
     if not folder.study.exists() or not records.done(folder):
         return
-    earlier = parse_study(folder.study.read_text(encoding="utf-8"), folder.study)
+    earlier = read_study(folder.study)
     if earlier.protocol != study.protocol:
         what = "the folder holds trials of another kind or measurement protocol"
         raise StudyError(what, where=str(folder.root), hint="give another folder with --out, or restore [measure]")

@@ -11,12 +11,13 @@ from pathlib import Path
 from steplab.core import aside
 from steplab.core.errors import InputError, StoreError
 from steplab.core.record import DataInfo, Mode, Rank, Record
-from steplab.core.trial import Level, trial_id
+from steplab.core.trial import PLAIN_LEVELS, Level, is_plain_level, trial_id
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 
 UNKNOWN = "unknown"
 EPOCH = "1970-01-01T00:00:00.000+00:00"  # when nobody wrote down when it was measured
+LONGEST_S = 1e9  # of one iteration: thirty years; sums of as many as a table holds stay finite
 Columns = Mapping[str, Sequence[float]]
 
 
@@ -47,6 +48,10 @@ class ForeignStudy:
 def foreign_rank(rank: int, columns: Columns, host: str = UNKNOWN, pid: int = 0) -> Rank:
     """A rank whose iterations were measured once: the same times serve as native and, with phases, as phased ones."""
     plain = {name: list(values) for name, values in columns.items()}
+    wrong = next((value for values in plain.values() for value in values if not 0 <= value <= LONGEST_S), None)
+    if wrong is not None:
+        what = f"a time of rank {rank} is {wrong:g} s, which cannot be"
+        raise InputError(what, hint=f"allowed: from 0 to {LONGEST_S:g} s")
     warmup = [False] * len(plain["t_iter"])
     modes = {"native": Mode(columns={"t_iter": plain["t_iter"]}, warmup=warmup)}
     if len(plain) > 1:
@@ -85,6 +90,7 @@ def appearing(out: Path) -> Iterator[Path]:
 
 def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
     known = {**trial.known, **trial.config}
+    _check_levels(known)
     _check_counts(known)
     seconds = max(sum(rank.modes["native"].columns["t_iter"]) for rank in trial.ranks)
     return Record(
@@ -105,6 +111,12 @@ def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
         seconds=seconds,
         command=command,
     )
+
+
+def _check_levels(known: Mapping[str, Level]) -> None:
+    for name, value in known.items():
+        if not is_plain_level(value):
+            raise InputError(f"the level {str(value)[:40]} is no plain number", where=name, hint=PLAIN_LEVELS)
 
 
 def _check_counts(known: Mapping[str, Level]) -> None:

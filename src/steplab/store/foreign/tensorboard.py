@@ -52,20 +52,22 @@ def _by_rank(rows: pd.DataFrame) -> Any:
 
 
 def _run(place: Path, row: dict[str, Any], factors: tuple[str, ...], times: Any) -> None:
-    from tensorboardX import FileWriter  # type: ignore[import-untyped]
+    from tensorboardX.event_file_writer import EventsWriter  # type: ignore[import-untyped]
+    from tensorboardX.proto.event_pb2 import Event  # type: ignore[import-untyped]
     from tensorboardX.summary import hparams, scalar  # type: ignore[import-untyped]
 
     began = pd.Timestamp(row["started"]).timestamp()
     levels = {name: _level(row[name]) for name in (*factors, "replicate") if name in row and not pd.isna(row[name])}
     metrics = {name: float(row[name]) for name in METRICS if name in row and not pd.isna(row[name])}
-    writer = FileWriter(str(place))
+    events = [(0, summary) for summary in hparams(levels, metrics)]
+    events += [(0, scalar(name, value)) for name, value in metrics.items()]
+    events += [(at, scalar("iteration/t_iter", float(value))) for at, value in enumerate(times)]
+    place.mkdir()
+    # Not tensorboardX's FileWriter: it hands events to a thread, and waits for ever if that died of a full disk.
+    writer = EventsWriter(str(place / "events"))
     try:
-        for summary in hparams(levels, metrics):
-            writer.add_summary(summary, walltime=began)
-        for name, value in metrics.items():
-            writer.add_summary(scalar(name, value), global_step=0, walltime=began)
-        for at, value in enumerate(times):
-            writer.add_summary(scalar("iteration/t_iter", float(value)), global_step=at, walltime=began)
+        for step, summary in events:
+            writer.write_event(Event(summary=summary, step=step, wall_time=began))
     finally:
         writer.close()
 
