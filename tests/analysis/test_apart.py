@@ -40,7 +40,7 @@ def study(
                     "other_cpu_s": 0.0,
                 }
             )
-    return analyse(pd.DataFrame(rows), ["threads"], 2)
+    return analyse(pd.DataFrame(rows), ["threads"])
 
 
 @pytest.mark.parametrize(("configurations", "replicates"), [(4, 3), (12, 2), (12, 5), (24, 3)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from steplab.analysis.configurations import without_noise
 from steplab.analysis.designed import MissingCell
-from steplab.core.trial import Level, plain_level
+from steplab.core.trial import UNSUPPORTED, Level, plain_level, tally
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -87,7 +87,7 @@ def layout(trials: pd.DataFrame, names: Sequence[str]) -> Layout:
         block=block,
         cell=_combined(columns, len(ok)),
         missing=missing,
-        broken=_broken(trials[~good]),
+        broken=_broken(trials[~good & (trials["status"] != UNSUPPORTED)]),
         grid=grid,
         notes=(*notes, *note),
         without_noise=without_noise(trials, names),
@@ -185,4 +185,4 @@ def _missing(cell: Sequence[object], names: Sequence[str], bad: pd.DataFrame) ->
     if not len(there):
         return MissingCell(levels, 0, "never run")
     statuses = ", ".join(sorted(set(there["status"])))
-    return MissingCell(levels, len(there), statuses)
+    return MissingCell(levels, tally(there["status"]).failed, statuses)

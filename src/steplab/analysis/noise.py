@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from steplab.analysis.configurations import NO_NOISE, without_noise
 from steplab.analysis.intervals import median_variance
+from steplab.analysis.variables import differing
 from steplab.analysis.variances import moderated
 from steplab.store.doubt import OTHERS, kind_of
 
 DRIFTING = 0.10  # for tables without verdicts
 QUIET, USABLE = 0.03, 0.10
 MANY = 0.20  # share of doubtful trials from which something is said
+CALM = "Nothing needs to be done."
 MOST = 0.5  # share from which the study as a whole is judged by them
 
 # What is usually wrong, and what to do about it, by the kind of a trial's doubt.
@@ -55,10 +57,11 @@ class Noise:
     doubtful: int = 0  # trials with a doubt
     bad: int = 0  # of these, trials that should not be used
     reasons: tuple[Reason, ...] = ()  # the commonest first
+    variables: tuple[str, ...] = ()  # environment variables that differ between trials
     caveat: str = ""  # what must be said beside every difference, if anything
 
 
-def judge(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Noise:
+def judge(trials: pd.DataFrame, factors: Sequence[str]) -> Noise:
     """The verdict on a study's trials."""
     ok = trials[trials["status"] == "ok"] if len(trials) else trials
     if not len(ok):
@@ -68,7 +71,8 @@ def judge(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Noise:
     verdicts = ok["verdict"] if "verdict" in ok else pd.Series("clean", index=ok.index)
     doubtful, bad = int(verdicts.isin(["doubtful", "bad"]).sum()), int((verdicts == "bad").sum())
     reasons = _reasons(ok)
-    others = _others(ok, cpus)
+    others, variables = _others(ok), differing(ok)
+    advice = _advice(between, others, doubtful, bad, reasons, len(ok), caveat)
     return Noise(
         verdict=_verdict(between, doubtful / len(ok), bad / len(ok)),
         between=between,
@@ -76,10 +80,11 @@ def judge(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Noise:
         drifting=_drifting(ok, reasons),
         others=others,
         detectable=detectable,
-        advice=_advice(between, others, doubtful, bad, reasons, len(ok), caveat),
+        advice=" ".join([*advice, *_mixed(variables)]) or CALM,
         doubtful=doubtful,
         bad=bad,
         reasons=reasons,
+        variables=variables,
         caveat=caveat,
     )
 
@@ -108,15 +113,21 @@ def _detectable(variances: NDArray[np.float64], sizes: NDArray[np.float64]) -> f
     return float(np.expm1(stdtrit(freedom, (1.0 + 0.95 ** (1.0 / pairs)) / 2) * np.sqrt(2.0) * error))
 
 
-def _others(ok: pd.DataFrame, cpus: int) -> float | None:
+def _others(ok: pd.DataFrame) -> float | None:
     """Share of the machine that others took over all trials; each trial knows how many CPUs its machine had."""
-    if not ok["other_cpu_s"].notna().any():
+    if "other_cpu_share" not in ok:
         return None
-    share = (
-        pd.to_numeric(ok["other_cpu_share"]) if "other_cpu_share" in ok else ok["other_cpu_s"] / ok["seconds"] / cpus
-    )
+    share = pd.to_numeric(ok["other_cpu_share"])
     known = share.notna() & (ok["seconds"] > 0)
     return float(np.average(share[known], weights=ok.loc[known, "seconds"])) if known.any() else None
+
+
+def _mixed(variables: Sequence[str]) -> list[str]:
+    """A warning where trials of one study ran under different environment variables."""
+    if not variables:
+        return []
+    named = ", ".join(variables)
+    return [f"Environment variables differ between trials ({named}): only trials with the same values can be compared."]
 
 
 def _reasons(ok: pd.DataFrame) -> tuple[Reason, ...]:
@@ -146,7 +157,7 @@ def _verdict(between: float | None, doubtful: float, bad: float) -> Literal["qui
 def _advice(
     between: float | None, others: float | None, doubtful: int, bad: int, reasons: Sequence[Reason], trials: int,
     caveat: str,
-) -> str:  # fmt: skip
+) -> list[str]:  # fmt: skip
     """What to do next, one sentence for each thing that is wrong."""
     said = []
     if caveat:
@@ -159,7 +170,7 @@ def _advice(
         said.append(_doubted(doubtful, bad, reasons, trials))
     if others is not None and others > OTHERS and "others" not in [reason.kind for reason in reasons[:1]]:
         said.append(f"Other programs took {others:.0%} of the machine: stop them and run again.")
-    return " ".join(said) or "Nothing needs to be done."
+    return said
 
 
 def _doubted(doubtful: int, bad: int, reasons: Sequence[Reason], trials: int) -> str:

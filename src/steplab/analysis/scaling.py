@@ -1,7 +1,8 @@
 """How a study scales with the workers: speed-ups measured and predicted, efficiency, laws, imbalance.
 
 A series is a set of configurations that differ in the number of workers alone. Weak scaling (a batch for each worker)
-has S = N·t(1)/t(N), strong scaling (`global_batch_size`) S = t(1)/t(N): both are ratios of throughputs (facts, 5.1).
+has S = N·t(1)/t(N), strong scaling (`global_batch_size`) S = t(1)/t(N): both are ratios of throughputs
+(MMU thesis, chapter 3).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ All are lines of log time in a level that is free and one shape: log t = θ + g(
   shortens (Amdahl, AFIPS 1967).
 - Gustafson (weak scaling): S(N) = s + (1 − s)·N, so t(N) = t(1)·N/(s + (1 − s)·N); s is the share of the parallel
   step that does not grow with the workers (Gustafson, CACM 31(5), 1988).
-- power: time per sample ∝ N^q, −1 is ideal (facts, 5.2).
+- power: time per sample ∝ N^q, −1 is ideal (MMU thesis, chapter 4).
 
 Intervals of s are profiles: every s whose residuals are not significantly larger than the best ones'. A Wald interval
 would be wrong here, because times bend strongly in s.

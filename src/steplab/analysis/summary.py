@@ -30,6 +30,9 @@ class Ratio:
         return Ratio(self.value / divisor, *ends)
 
 
+APART = 0.10  # from this share on the phased step is another step than the native one, and shares must say whose
+
+
 @dataclass(frozen=True)
 class Group:
     """The trials of one configuration."""
@@ -42,6 +45,14 @@ class Group:
     observer_cost: float | None
     speedup: Ratio | None = None
     efficiency: float | None = None
+
+    @property
+    def phased_apart(self) -> str:
+        """By how much the phased step, which the phases are shares of, differs from the native one; empty if little."""
+        cost = self.observer_cost or 0.0
+        if abs(cost) <= APART:
+            return ""
+        return f"{abs(cost):.0%} {'longer' if cost > 0 else 'shorter'} than the native one"
 
 
 def summarise(trials: pd.DataFrame, factors: Sequence[str]) -> list[Group]:

@@ -75,7 +75,8 @@ def _where(group: Group, analysis: Analysis) -> str:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
     parts = [f"{NAMES[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
-    text = f"There, of a step, {', '.join(parts)}."
+    whole = f"the phased step ({group.phased_apart})" if group.phased_apart else "a step"
+    text = f"There, of {whole}, {', '.join(parts)}."
     if analysis.unexplained:
         worst, several = analysis.unexplained[0], len(analysis.unexplained)
         text += f" In {several} configuration{'s' if several > 1 else ''} the phases do not sum to t_iter; at worst "
@@ -152,4 +153,5 @@ def _trust(analysis: Analysis) -> str:
     text = f"The measurements are {noise.verdict}: replicates differ by {noise.between:.1%}"
     text += f", so differences below {noise.detectable:.0%} cannot be seen." if noise.detectable else "."
     failed = f" {analysis.failed} of {analysis.trials} trials failed." if analysis.failed else ""
-    return f"{text}{failed} {noise.advice}"
+    refused = f" {analysis.unsupported} of {analysis.trials} trials are unsupported." if analysis.unsupported else ""
+    return f"{text}{failed}{refused} {noise.advice}"

@@ -87,20 +87,23 @@ def _leave() -> None:
 
 def main() -> None:
     """Run the command line; whatever goes wrong becomes one sentence and an exit code."""
+    from steplab.cli._streams import guard
+
     gc.set_threshold(COLLECT_EVERY)
     atexit.register(_leave)
+    guard()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk may show here only
     except SteplabError as error:
         if "--json" in sys.argv:
             from steplab.cli._output import print_json
 
             print_json({"error": str(error)})
-        typer.echo(f"steplab: {error}", err=True)
+        print(f"steplab: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        typer.echo("steplab: interrupted", err=True)
+        print("steplab: interrupted", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)

@@ -81,6 +81,10 @@ def phases(view: View) -> None:
     rows = [[_label(group.factors, analysis.varied), *_shares(group, names)] for group in view.shown(groups)]
     console().print(table([_heading(analysis.varied), *names], rows, title="where a step's time goes (phased mode)"))
     view.rest(groups)
+    apart = sorted((group for group in groups if group.phased_apart), key=lambda one: -abs(one.observer_cost or 0.0))
+    for group in apart[:3]:
+        text = f"the shares are of the phased step, which is {group.phased_apart}."
+        console().print(f"{_label(group.factors, analysis.varied)}: {text}", markup=False)
     for one in analysis.unexplained[:3]:
         console().print(f"{_label(one.factors, analysis.varied)}: {one.sentence}", markup=False)
 

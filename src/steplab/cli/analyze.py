@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +38,7 @@ def analyze(
     loaded = tables.load(folder)
     for problem in loaded.unreadable:
         console(stderr=True).print(f"left out: {problem}", markup=False)
-    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
+    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
     if as_json:
         said = [str(sentence) for sentence in sentences(analysis)]
         print_json(document(analysis) | {"sentences": said, "unreadable": loaded.unreadable})
@@ -83,6 +82,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "unexplained": analysis.unexplained,
         "trials": analysis.trials,
         "failed": analysis.failed,
+        "unsupported": analysis.unsupported,
     }
 
 

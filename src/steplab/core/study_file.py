@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from steplab.core import catalogue
 from steplab.core.errors import StudyError, allowed, nearest
+from steplab.core.parsing import parsing, read_text
 from steplab.core.study import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
 from steplab.core.trial import Level
 from steplab_worker.options import Option
@@ -28,20 +29,12 @@ def read_study(path: Path) -> Study:
 
 
 def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise StudyError("is too large for a study file", where=str(path), hint="allowed: up to 10 MB")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise StudyError(
-            "there is no such file", where=str(path), hint="`steplab init DIR` writes a starter study"
-        ) from None
-    except IsADirectoryError:
-        raise StudyError("is a folder, not a study file", where=str(path), hint="give the .toml file in it") from None
-    except UnicodeDecodeError as error:
-        raise StudyError(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
-    except OSError as error:
-        raise StudyError(f"cannot be read ({error.strerror})", where=str(path)) from None
+    if path.is_dir():
+        raise StudyError("is a folder, not a study file", where=str(path), hint="give the .toml file in it")
+    if not path.exists():
+        hint = "`steplab init DIR` writes a starter study"
+        raise StudyError("there is no such file", where=str(path), hint=hint)
+    return read_text(path, _MAX_BYTES, StudyError)
 
 
 def parse_study(text: str, path: Path) -> Study:
@@ -105,10 +98,8 @@ class _Reader:
         return train
 
     def _toml(self) -> dict[str, Any]:
-        try:
+        with parsing("is not valid TOML", str(self.path), StudyError):
             tables = tomllib.loads(self.text)
-        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-            raise StudyError(f"is not valid TOML: {error}", where=str(self.path)) from None
         for name in tables:
             if name not in SECTIONS:
                 raise self.fail(f"unknown section {name!r}", nearest(name, SECTIONS), section=name)
