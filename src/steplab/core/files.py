@@ -1,0 +1,66 @@
+"""Reading files that may be anything: only regular ones are read, and never more of them than was asked for.
+
+A FIFO in the place of a file would hang whoever opens it, `/dev/zero` never ends. Every reader of the laboratory that
+opens a file by a name that it did not make itself goes through here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from steplab.core.errors import InputError
+
+# Nothing waits for the other end of a FIFO, and a terminal does not become ours.
+OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PIECE = 1 << 20
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link",
+}
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes.
+
+    Raises OSError where the system says no (`FileNotFoundError`, `IsADirectoryError`, `PermissionError`), and
+    InputError, with the path as its `where`, if it is another kind of file or too large. A link is followed: the path
+    is the user's own.
+    """
+    expect_regular(path.stat().st_mode, str(path))  # before it is opened: opening a device may do something
+    return read_opened(os.open(path, OPEN), limit, str(path))
+
+
+def read_opened(descriptor: int, limit: int, where: str) -> bytes:
+    """The same from an open descriptor, which is closed."""
+    try:
+        status = os.fstat(descriptor)
+        expect_regular(status.st_mode, where)
+        # A file may grow meanwhile, and those under /proc have no size: the limit holds for what is read, too.
+        content = _read(descriptor, status.st_size, limit) if status.st_size <= limit else None
+    finally:
+        os.close(descriptor)
+    if content is None or len(content) > limit:
+        raise InputError("is too large", where=where, hint=f"allowed: up to {limit:,} bytes")
+    return content
+
+
+def expect_regular(mode: int, where: str) -> None:
+    """Say so if a file of that mode is none that can be read to its end."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), where)
+    if not stat.S_ISREG(mode):
+        raise InputError(f"is {_KINDS.get(stat.S_IFMT(mode), 'something else')}, not a regular file", where=where)
+
+
+def _read(descriptor: int, expected: int, limit: int) -> bytes:
+    """Up to the end, or a piece beyond the limit; one piece where the file has the size that it says."""
+    content = os.read(descriptor, expected + 1)
+    while len(content) <= limit and (piece := os.read(descriptor, _PIECE)):
+        content += piece
+    return content
