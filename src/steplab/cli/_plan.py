@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Collection
 from typing import Any
 
 from steplab.cli._output import console, next_step, print_json, table
@@ -12,6 +13,7 @@ from steplab.core.trial import Trial, describe
 from steplab.core.units import seconds as shown
 from steplab.runner.jobs import group_key
 from steplab.store import records
+from steplab.store.overview import Overview, overview
 from steplab.store.paths import StudyFolder
 from steplab_worker import data
 
@@ -21,10 +23,9 @@ ASSUMED_FLOPS_PER_S = 2e10  # one core, for the first guess only
 ASSUMED_OVERHEAD_S = 2e-3
 
 
-def summary(folder: StudyFolder, trials: list[Trial]) -> dict[str, Any]:
-    """How many trials are done, failed, left."""
-    done = records.done(folder)
-    statuses = [records.read_record(folder.record(t.id)).status for t in trials if t.id in done]
+def summary(folder: StudyFolder, trials: Collection[str], seen: Overview) -> dict[str, Any]:
+    """How many trials, given by their ids, are done, failed, left."""
+    statuses = [seen.briefs[trial].status for trial in trials if trial in seen.briefs]
     ok = statuses.count("ok")
     counts = {"trials": len(trials), "ok": ok, "failed": len(statuses) - ok, "left": len(trials) - len(statuses)}
     return {"folder": str(folder.root), **counts}
@@ -35,8 +36,9 @@ def estimate(trials: list[Trial], folder: StudyFolder, study: Study) -> float | 
     done = records.done(folder)
     left = [trial for trial in trials if trial.id not in done]
     finished = [trial.id for trial in trials if trial.id in done][:200]
-    if finished:
-        return statistics.fmean(records.read_record(folder.record(t)).seconds for t in finished) * len(left)
+    took = [head.seconds for head in records.read_heads(folder, finished)] if finished else []
+    if took:
+        return statistics.fmean(took) * len(left)
     groups = {(group_key(resolve(trial.config)), trial.replicate) for trial in left}
     return sum(_guess(trial, study) for trial in left) + START_S * len(groups)
 
@@ -55,12 +57,13 @@ def _guess(trial: Trial, study: Study) -> float:
 
 def show_plan(study: Study, trials: list[Trial], folder: StudyFolder, as_json: bool) -> None:
     """The plan: which trials, how many, how long."""
-    left = summary(folder, trials)["left"]
+    done = summary(folder, [trial.id for trial in trials], overview(folder))
+    left = done["left"]
     expected = estimate(trials, folder, study)
     basis = "finished trials" if left < len(trials) else "a rough guess from the networks' sizes"
     if as_json:
         planned = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in trials]
-        print_json(summary(folder, trials) | {"seconds": expected, "basis": basis, "plan": planned})
+        print_json(done | {"seconds": expected, "basis": basis, "plan": planned})
         return
     show = console()
     varied = _varied(trials)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.cli._output import JsonOption, command_app, next_step, print_json
 
 if TYPE_CHECKING:
     from steplab.analysis.study import Analysis
@@ -33,12 +33,12 @@ def analyze(
     """
     from steplab.analysis.study import analyse
     from steplab.analysis.words import sentences
+    from steplab.cli._left_out import tell
     from steplab.store import tables
 
     wanted = _sections(section, why)
     loaded = tables.load(folder)
-    for problem in loaded.unreadable:
-        console(stderr=True).print(f"left out: {problem}", markup=False)
+    tell(loaded.unreadable)
     analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
     if as_json:
         said = [str(sentence) for sentence in sentences(analysis)]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from steplab.core.record import Record
     from steplab.core.trial import Trial
     from steplab.runner.campaign import Campaign
+    from steplab.store.overview import Overview
+    from steplab.store.paths import StudyFolder
 
 app = command_app()
 INTERRUPTED = 130
@@ -59,12 +61,11 @@ def run(
         return
     _check_environments(trials)
     records.prepare(folder, study.text)
-    if retry_failed:
-        _supersede_failed(folder, trials)
+    seen = _set_aside(folder, trials, retry_failed)
     campaign = Campaign(study, trials, folder, python_path=[str(Path.cwd())])
     started = time.monotonic()
     stopped = _run(campaign, limit, estimate(trials, folder, study), quiet=as_json and not os.isatty(2))
-    _finish(campaign, time.monotonic() - started, as_json)
+    _finish(campaign, seen, time.monotonic() - started, as_json)
     if stopped:
         raise typer.Exit(INTERRUPTED)
 
@@ -89,15 +90,21 @@ def _check_environments(trials: list[Trial]) -> None:
         environments.find(framework, name)
 
 
-def _supersede_failed(folder: object, trials: list[Trial]) -> None:
+def _set_aside(folder: StudyFolder, trials: list[Trial], retry_failed: bool) -> Overview:
+    """Put aside what is no record, and failed trials if they are to run again; what lies in the folder."""
+    from steplab.cli._left_out import tell
     from steplab.store import records
-    from steplab.store.paths import StudyFolder
+    from steplab.store.overview import overview
 
-    assert isinstance(folder, StudyFolder)
-    for trial in trials:
-        path = folder.record(trial.id)
-        if path.exists() and records.read_record(path).status not in ("ok", "unsupported"):
+    seen = overview(folder)
+    for name in seen.damaged:
+        records.put_damaged_aside(folder, name)
+    tell(seen.damaged.values(), f"put into {folder.damaged}")
+    tell(seen.strangers)
+    for trial in trials if retry_failed else ():
+        if trial.id in seen.briefs and seen.briefs[trial.id].status not in ("ok", "unsupported"):
             records.supersede(folder, trial.id)
+    return seen
 
 
 def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet: bool) -> bool:
@@ -172,10 +179,13 @@ def _progress(total: int, expected_s: float | None, quiet: bool) -> Iterator[_Ba
         yield _Bar(progress, total, expected_s)
 
 
-def _finish(campaign: Campaign, seconds: float, as_json: bool) -> None:
+def _finish(campaign: Campaign, before: Overview, seconds: float, as_json: bool) -> None:
     from steplab.cli._plan import summary
+    from steplab.store.overview import overview
 
-    document = summary(campaign.folder, campaign.trials) | {"seconds": round(seconds, 3)}
+    seen = overview(campaign.folder, before=before)
+    counts = summary(campaign.folder, [trial.id for trial in campaign.trials], seen)
+    document = counts | {"seconds": round(seconds, 3)}
     if as_json:
         print_json(document)
     else:

@@ -8,7 +8,7 @@ Format history
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator, model_validator
@@ -19,6 +19,7 @@ from steplab.core.trial import Kind, Level, Status, accumulation, trial_id
 
 FORMAT = 2
 MAX_BYTES = 1 << 30  # a larger file is not a record
+Count = Annotated[int, Field(ge=0, lt=1 << 31)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -29,6 +30,7 @@ def _quickly(values: Any, check: ValidatorFunctionWrapHandler) -> Any:
     return values if plain and 0 <= min(values) <= sum(values) < math.inf else check(values)
 
 
+H = TypeVar("H", bound="Head")
 Times = Annotated[list[Seconds], WrapValidator(_quickly)]
 
 
@@ -55,7 +57,7 @@ class LayerTime(_Part):
     """Seconds of one layer in one iteration."""
 
     layer: str
-    iteration: int
+    iteration: Count
     t_f: float
     t_b: float
 
@@ -63,14 +65,14 @@ class LayerTime(_Part):
 class Epoch(_Part):
     """One epoch of a training trial: its training time (validation apart) and what the network had learned after it."""
 
-    epoch: Annotated[int, Field(ge=1)]
+    epoch: Annotated[Count, Field(ge=1)]
     seconds: Seconds
     validation_s: Seconds
-    iterations: int
+    iterations: Count
     loss: float | None
     train_accuracy: float | None
     validation_accuracy: float | None
-    attempt: int = 0  # how often the training had been continued from its checkpoint before
+    attempt: Count = 0  # how often the training had been continued from its checkpoint before
 
 
 class Gpu(_Part):
@@ -85,7 +87,7 @@ class Gpu(_Part):
 class Rank(_Part):
     """What one rank measured and used."""
 
-    rank: Annotated[int, Field(ge=0)]
+    rank: Count
     host: str
     pid: int
     cpu_s: float
@@ -129,19 +131,34 @@ class Energy(_Part):
     provenance: Literal["rapl", "nvml", "estimated", "none"] = "none"
 
 
-class Record(_Part):
-    """One finished trial."""
+class Head(_Part):
+    """Which trial a record is of and how it ended: what can be known without its times."""
 
     format: Annotated[int, Field(ge=1, le=FORMAT)] = FORMAT
     study: str
     trial: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    replicate: Annotated[int, Field(ge=0)]
+    replicate: Count
     kind: Kind
     status: Status
     reason: str = ""
+    config: dict[str, Level]
+    started: str
+    seconds: Annotated[float, Field(allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _named_rightly(self) -> Self:
+        if trial_id(self.config, self.replicate) != self.trial:
+            raise ValueError("the trial's id does not belong to its configuration")
+        if any(isinstance(level, int) and abs(level) >= 1 << 63 for level in self.config.values()):
+            raise ValueError("a level is beyond the numbers that tables can hold")
+        return self
+
+
+class Record(Head):
+    """One finished trial."""
+
     log_tail: str = ""
     attempts: list[Attempt] = []
-    config: dict[str, Level]
     resolved: dict[str, Level | dict[str, Level]]
     measure: dict[str, Level | None]
     ranks: list[Rank] = []
@@ -155,15 +172,7 @@ class Record(_Part):
     throttled: str | None = None  # what was seen of throttling; "" for looked and seen none, None for cannot be seen
     epochs: list[Epoch] = []  # of a training trial
     target_accuracy: float | None = None
-    started: str
-    seconds: float
     command: str
-
-    @model_validator(mode="after")
-    def _named_rightly(self) -> Record:
-        if trial_id(self.config, self.replicate) != self.trial:
-            raise ValueError("the trial's id does not belong to its configuration")
-        return self
 
     @model_validator(mode="after")
     def _measured(self) -> Record:
@@ -192,12 +201,37 @@ def _is_size(value: object) -> bool:
 
 def parse_record(content: bytes, where: str) -> Record:
     """A record from its JSON text; anything else is one clear sentence."""
+    return _parsed(Record, content, where)
+
+
+def parse_head(content: bytes, where: str) -> Head:
+    """The head of a record from its JSON text; its times are hardly looked at."""
     try:
-        return Record.model_validate(orjson.loads(content))
+        return Head.model_validate(orjson.loads(_without_ranks(content)))
+    except (orjson.JSONDecodeError, ValidationError):
+        return _parsed(Head, content, where)
+
+
+def _without_ranks(content: bytes) -> bytes:
+    """A record's text without its ranks, most of it, if it is written as records are; otherwise hardly valid JSON.
+
+    No text within quotes can look like a field, since its own quotes are escaped. A field of that name elsewhere makes
+    the cut a wrong one, with a brace too many or too few.
+
+    >>> _without_ranks(b'{"status":"ok","ranks":[{"rank":0}],"threads":1}')
+    b'{"status":"ok","threads":1}'
+    """
+    begin, end = content.find(b',"ranks":['), content.rfind(b',"threads":')
+    return content[:begin] + content[end:] if 0 <= begin < end else content
+
+
+def _parsed(kind: type[H], content: bytes, where: str) -> H:
+    try:
+        return kind.model_validate(orjson.loads(content))
     except (orjson.JSONDecodeError, ValidationError):
         pass  # the careful way below takes longer, and says what is wrong
     try:
-        return Record.model_validate_json(content)
+        return kind.model_validate_json(content)
     except ValidationError as errors:
         error = errors.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, error["loc"])) or "the document"

@@ -1,79 +1,83 @@
-"""Records on disk: written once, whole or not at all, without locks."""
+"""Records on disk: written once, whole or not at all, without locks; each has the name of the trial that it holds."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
-import socket
-import time
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
-import psutil
+import orjson
+from pydantic_core import PydanticSerializationError
 
-from steplab.core.errors import RecordError, StoreError
-from steplab.core.record import MAX_BYTES, Record, parse_record
-from steplab.store.paths import StudyFolder
+from steplab.core.errors import InputError, RecordError, StoreError
+from steplab.core.record import MAX_BYTES, Head, Record, parse_head, parse_record
+from steplab.store.directory import Directory
+from steplab.store.paths import RECORD_SUFFIX, TRIAL, StudyFolder
 
-ABANDONED_S = 3600.0  # a half-written file of that age belongs to nobody any more
+H = TypeVar("H", bound=Head)
+Parse = Callable[[bytes, str], H]
+
+
+class Signature(NamedTuple):
+    """What a file is without being read: another record of the same trial has another one."""
+
+    size: int
+    changed_ns: int
+    inode: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What has the name of a record, by its trial, not yet read; and what lies among the records under other names."""
+
+    records: dict[str, Signature]
+    strangers: tuple[str, ...]  # a sentence on each
 
 
 def prepare(folder: StudyFolder, study_text: str) -> None:
     """Make the folder and put the study file in it."""
     with _explained(folder.root):
-        folder.records.mkdir(parents=True, exist_ok=True)
-        folder.claims.mkdir(exist_ok=True)
-        _sweep(folder.records)
+        folder.root.mkdir(parents=True, exist_ok=True)
+        folder.must_hold_no_links()
+        with folder.made(folder.records) as records:
+            records.sweep()
+        with contextlib.suppress(OSError), folder.made(folder.claims) as claims:  # only advice
+            claims.sweep()
         write_file(folder.study, study_text.encode())
 
 
 def write_record(folder: StudyFolder, record: Record) -> bool:
     """Write a record; False if the trial already has one (another laboratory was faster: the first one stays)."""
-    content = record.model_dump_json().encode()
-    with _explained(folder.records), _aside(folder.record(record.trial), content) as temporary:
-        try:
-            os.link(temporary, folder.record(record.trial))
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                raise
-            # No hard links on this file system: a rename, which lets the last one stay, is as atomic.
-            temporary.rename(folder.record(record.trial))
-    return True
+    path = folder.record(record.trial)
+    with _explained(folder.records), folder.opened(folder.records) as records:
+        return records.write_first(path.name, record_json(record))
+
+
+def record_json(record: Record) -> bytes:
+    r"""A record as JSON; what is not UTF-8 in the name of a folder is written as `\xff`."""
+    try:
+        return record.model_dump_json().encode()
+    except PydanticSerializationError:
+        return orjson.dumps(_readable(record.model_dump()))
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return re.sub("[\ud800-\udfff]", lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", value)
+    if isinstance(value, dict):
+        return {_readable(key): _readable(inner) for key, inner in value.items()}
+    return [_readable(inner) for inner in value] if isinstance(value, list) else value
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    with _explained(path.parent), _aside(path, content) as temporary:
-        temporary.replace(path)
-
-
-@contextlib.contextmanager
-def _aside(path: Path, content: bytes) -> Iterator[Path]:
-    """A temporary file beside the final one, with the content safely on disk; gone afterwards."""
-    owner = f"{socket.gethostname()}~{os.getpid()}"
-    temporary = path.with_name(f".{path.name}~{owner}~{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sweep(place: Path) -> None:
-    """Remove what killed laboratories left half-written; a living one's, here or on another host, stays."""
-    for path in place.glob(".*.tmp"):
-        _, host, pid, _ = (path.name.split("~") + [""] * 4)[:4]
-        here = host == socket.gethostname() and pid.isdigit()
-        with contextlib.suppress(OSError):
-            if (here and not psutil.pid_exists(int(pid))) or time.time() - path.stat().st_mtime > ABANDONED_S:
-                path.unlink()
+    """Write a file whole or not at all; a link of its name is replaced, not followed."""
+    with _explained(path.parent), Directory.at(path.parent) as directory:
+        directory.write(path.name, content)
 
 
 @contextlib.contextmanager
@@ -86,31 +90,81 @@ def _explained(place: Path) -> Iterator[None]:
         raise StoreError(f"{place}: cannot be written ({error.strerror})") from None
 
 
-def read_record(path: Path) -> Record:
-    """Read one record."""
+def read_record(folder: StudyFolder, trial: str) -> Record:
+    """Read the record of a trial."""
+    with _told(folder.record(trial)), folder.opened(folder.records) as records:
+        return read_from(records, trial, parse_record)
+
+
+def read_heads(folder: StudyFolder, trials: Iterable[str]) -> Iterator[Head]:
+    """The heads of these trials' records; those that cannot be read are left out."""
+    with _told(folder.records), folder.opened(folder.records) as records:
+        for trial in trials:
+            with contextlib.suppress(RecordError):
+                yield read_from(records, trial, parse_head)
+
+
+def read_from(records: Directory, trial: str, parse: Parse[H]) -> H:
+    """The record of a trial, or its head alone, from the open directory of the records."""
+    name = trial + RECORD_SUFFIX
+    where = records.path / name
+    with _told(where):
+        made = parse(records.read(name, MAX_BYTES), str(where))
+    if made.trial != trial:
+        raise RecordError(f"holds the trial {made.trial}, not the one of its name", where=str(where))
+    return made
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Whatever keeps a record from being read, as one kind of error."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise RecordError("is too large for a record", where=str(path))
-        return parse_record(path.read_bytes(), str(path))
+        yield
+    except RecordError:
+        raise
+    except InputError as error:
+        raise RecordError(error.what, where=error.where, hint=error.hint) from None
     except OSError as error:
         raise RecordError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 
+def listing(folder: StudyFolder) -> Listing:
+    """What lies in the folder of the records; none if there is none."""
+    found: dict[str, Signature] = {}
+    strangers = []
+    with _told(folder.records), contextlib.suppress(FileNotFoundError), folder.opened(folder.records) as records:
+        for name, status in ((entry.name, entry.status) for entry in records.entries()):
+            if not name.endswith(RECORD_SUFFIX) or name.startswith("."):
+                continue
+            if TRIAL.fullmatch(trial := name.removesuffix(RECORD_SUFFIX)):
+                found[trial] = Signature(status.st_size, status.st_mtime_ns, status.st_ino)
+            else:
+                strangers.append(f"{records.path / name}: is not named by a trial's id")
+    return Listing(found, tuple(sorted(strangers)))
+
+
 def done(folder: StudyFolder) -> set[str]:
     """The ids of the trials that have a record."""
-    if not folder.records.is_dir():
-        return set()
-    return {path.stem for path in folder.records.glob("[!.]*.json")}
+    return set(listing(folder).records)
 
 
 def all_records(folder: StudyFolder) -> Iterator[Record]:
     """Every record of a study, in the order of ids."""
     for trial in sorted(done(folder)):
-        yield read_record(folder.record(trial))
+        yield read_record(folder, trial)
 
 
 def supersede(folder: StudyFolder, trial: str) -> None:
     """Put a record aside so that its trial runs again."""
-    with _explained(folder.root):
-        folder.superseded.mkdir(exist_ok=True)
-        folder.record(trial).rename(folder.superseded / f"{trial}.{uuid.uuid4().hex[:8]}.json")
+    _put_aside(folder, trial, folder.superseded)
+
+
+def put_damaged_aside(folder: StudyFolder, trial: str) -> None:
+    """Put aside what has the name of a trial's record and is none, so that the trial runs again."""
+    _put_aside(folder, trial, folder.damaged)
+
+
+def _put_aside(folder: StudyFolder, trial: str, place: Path) -> None:
+    name = folder.record(trial).name
+    with _explained(folder.root), folder.opened(folder.records) as records, folder.made(place) as aside:
+        records.move(name, aside, f"{trial}.{uuid.uuid4().hex[:8]}{RECORD_SUFFIX}")
