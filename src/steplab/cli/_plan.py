@@ -24,7 +24,7 @@ ASSUMED_OVERHEAD_S = 2e-3
 
 
 def summary(folder: StudyFolder, trials: Collection[str], seen: Overview) -> dict[str, Any]:
-    """How many trials, given by their ids, are done, failed, left."""
+    """How many of these trials are done, failed, left."""
     statuses = [seen.briefs[trial].status for trial in trials if trial in seen.briefs]
     ok = statuses.count("ok")
     counts = {"trials": len(trials), "ok": ok, "failed": len(statuses) - ok, "left": len(trials) - len(statuses)}

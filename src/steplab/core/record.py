@@ -19,7 +19,6 @@ from steplab.core.trial import Kind, Level, Status, accumulation, trial_id
 
 FORMAT = 2
 MAX_BYTES = 1 << 30  # a larger file is not a record
-Count = Annotated[int, Field(ge=0, lt=1 << 31)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -57,7 +56,7 @@ class LayerTime(_Part):
     """Seconds of one layer in one iteration."""
 
     layer: str
-    iteration: Count
+    iteration: int
     t_f: float
     t_b: float
 
@@ -65,14 +64,14 @@ class LayerTime(_Part):
 class Epoch(_Part):
     """One epoch of a training trial: its training time (validation apart) and what the network had learned after it."""
 
-    epoch: Annotated[Count, Field(ge=1)]
+    epoch: Annotated[int, Field(ge=1)]
     seconds: Seconds
     validation_s: Seconds
-    iterations: Count
+    iterations: int
     loss: float | None
     train_accuracy: float | None
     validation_accuracy: float | None
-    attempt: Count = 0  # how often the training had been continued from its checkpoint before
+    attempt: int = 0  # how often the training had been continued from its checkpoint before
 
 
 class Gpu(_Part):
@@ -87,7 +86,7 @@ class Gpu(_Part):
 class Rank(_Part):
     """What one rank measured and used."""
 
-    rank: Count
+    rank: Annotated[int, Field(ge=0)]
     host: str
     pid: int
     cpu_s: float
@@ -137,7 +136,7 @@ class Head(_Part):
     format: Annotated[int, Field(ge=1, le=FORMAT)] = FORMAT
     study: str
     trial: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    replicate: Count
+    replicate: Annotated[int, Field(ge=0)]
     kind: Kind
     status: Status
     reason: str = ""
@@ -149,8 +148,6 @@ class Head(_Part):
     def _named_rightly(self) -> Self:
         if trial_id(self.config, self.replicate) != self.trial:
             raise ValueError("the trial's id does not belong to its configuration")
-        if any(isinstance(level, int) and abs(level) >= 1 << 63 for level in self.config.values()):
-            raise ValueError("a level is beyond the numbers that tables can hold")
         return self
 
 

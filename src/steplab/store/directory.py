@@ -58,6 +58,7 @@ class Directory:
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self.descriptor, self.path = descriptor, path
+        self._shown = str(path)  # made once: paths are slow, and records many
 
     @classmethod
     def at(cls, path: Path) -> Self:
@@ -73,7 +74,7 @@ class Directory:
     def inner(self, name: str) -> Directory:
         """A directory in this one."""
         if stat.S_ISLNK(self.status(name).st_mode):
-            raise InputError("is a symbolic link, not a folder", where=str(self.path / name), hint=NO_LINKS)
+            raise InputError("is a symbolic link, not a folder", where=self.where(name), hint=NO_LINKS)
         descriptor = os.open(name, OPEN | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.descriptor)
         return Directory(descriptor, self.path / name)
 
@@ -86,6 +87,10 @@ class Directory:
         """What the system knows of a name, of a link itself."""
         return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
 
+    def where(self, name: str) -> str:
+        """How a person calls what has a name here."""
+        return f"{self._shown}/{name}"
+
     def entries(self) -> Iterator[Entry]:
         """All that lies here, in no order; what goes away meanwhile is left out."""
         with os.scandir(self.descriptor) as names:
@@ -95,7 +100,7 @@ class Directory:
 
     def read(self, name: str, limit: int) -> bytes:
         """The content of a regular file of at most `limit` bytes."""
-        where = str(self.path / name)
+        where = self.where(name)
         expect_regular(self.status(name).st_mode, where)
         return read_opened(os.open(name, OPEN | os.O_NOFOLLOW, dir_fd=self.descriptor), limit, where)
 

@@ -92,13 +92,13 @@ def _explained(place: Path) -> Iterator[None]:
 
 def read_record(folder: StudyFolder, trial: str) -> Record:
     """Read the record of a trial."""
-    with _told(folder.record(trial)), folder.opened(folder.records) as records:
+    with _told(str(folder.record(trial))), folder.opened(folder.records) as records:
         return read_from(records, trial, parse_record)
 
 
 def read_heads(folder: StudyFolder, trials: Iterable[str]) -> Iterator[Head]:
     """The heads of these trials' records; those that cannot be read are left out."""
-    with _told(folder.records), folder.opened(folder.records) as records:
+    with _told(str(folder.records)), folder.opened(folder.records) as records:
         for trial in trials:
             with contextlib.suppress(RecordError):
                 yield read_from(records, trial, parse_head)
@@ -107,16 +107,16 @@ def read_heads(folder: StudyFolder, trials: Iterable[str]) -> Iterator[Head]:
 def read_from(records: Directory, trial: str, parse: Parse[H]) -> H:
     """The record of a trial, or its head alone, from the open directory of the records."""
     name = trial + RECORD_SUFFIX
-    where = records.path / name
+    where = records.where(name)
     with _told(where):
-        made = parse(records.read(name, MAX_BYTES), str(where))
+        made = parse(records.read(name, MAX_BYTES), where)
     if made.trial != trial:
-        raise RecordError(f"holds the trial {made.trial}, not the one of its name", where=str(where))
+        raise RecordError(f"holds the trial {made.trial}, not the one of its name", where=where)
     return made
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _told(where: str) -> Iterator[None]:
     """Whatever keeps a record from being read, as one kind of error."""
     try:
         yield
@@ -125,21 +125,21 @@ def _told(path: Path) -> Iterator[None]:
     except InputError as error:
         raise RecordError(error.what, where=error.where, hint=error.hint) from None
     except OSError as error:
-        raise RecordError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        raise RecordError(f"cannot be read ({error.strerror})", where=where) from None
 
 
 def listing(folder: StudyFolder) -> Listing:
     """What lies in the folder of the records; none if there is none."""
     found: dict[str, Signature] = {}
     strangers = []
-    with _told(folder.records), contextlib.suppress(FileNotFoundError), folder.opened(folder.records) as records:
+    with _told(str(folder.records)), contextlib.suppress(FileNotFoundError), folder.opened(folder.records) as records:
         for name, status in ((entry.name, entry.status) for entry in records.entries()):
             if not name.endswith(RECORD_SUFFIX) or name.startswith("."):
                 continue
             if TRIAL.fullmatch(trial := name.removesuffix(RECORD_SUFFIX)):
                 found[trial] = Signature(status.st_size, status.st_mtime_ns, status.st_ino)
             else:
-                strangers.append(f"{records.path / name}: is not named by a trial's id")
+                strangers.append(f"{records.where(name)}: is not named by a trial's id")
     return Listing(found, tuple(sorted(strangers)))
 
 
