@@ -27,7 +27,7 @@ class Signature(NamedTuple):
     """What a file is without being read: another record of the same trial has another one."""
 
     size: int
-    changed_ns: int
+    changed_ns: int  # which nobody can set back, unlike the time of the content
     inode: int
 
 
@@ -137,7 +137,7 @@ def listing(folder: StudyFolder) -> Listing:
             if not name.endswith(RECORD_SUFFIX) or name.startswith("."):
                 continue
             if TRIAL.fullmatch(trial := name.removesuffix(RECORD_SUFFIX)):
-                found[trial] = Signature(status.st_size, status.st_mtime_ns, status.st_ino)
+                found[trial] = Signature(status.st_size, status.st_ctime_ns, status.st_ino)
             else:
                 strangers.append(f"{records.where(name)}: is not named by a trial's id")
     return Listing(found, tuple(sorted(strangers)))
