@@ -74,7 +74,7 @@ class Directory:
     def inner(self, name: str) -> Directory:
         """A directory in this one."""
         if stat.S_ISLNK(self.status(name).st_mode):
-            raise InputError("is a symbolic link, not a folder", where=self.where(name), hint=NO_LINKS)
+            raise InputError("is a symbolic link", where=self.where(name), hint=NO_LINKS)
         descriptor = os.open(name, OPEN | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.descriptor)
         return Directory(descriptor, self.path / name)
 
