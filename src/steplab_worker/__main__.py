@@ -1,10 +1,11 @@
-"""Starts one rank: `python <this folder> --channel PATH --rank N`.
+"""Starts one rank: `python <this folder> --channel PATH --rank N`; or a helper: `python <this folder> --run MODULE`.
 
 Run as a folder, Python would put this folder on the path, where `data` or `loop` could hide other people's modules,
 and would not know the package's name. So the package is loaded here by hand, and nothing of the laboratory's own
 site-packages reaches the framework's environment.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -24,6 +25,9 @@ def _load_package():
 if __name__ == "__main__":
     if "steplab_worker" not in sys.modules:
         _load_package()
-    from steplab_worker.rank import main
+    if sys.argv[1:2] == ["--run"]:
+        importlib.import_module("steplab_worker." + sys.argv[2]).main()
+    else:
+        from steplab_worker.rank import main
 
-    main(sys.argv[1:])
+        main(sys.argv[1:])

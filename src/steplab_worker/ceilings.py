@@ -1,4 +1,4 @@
-"""How fast this machine can compute and move bytes, seen through NumPy: `python -m steplab_worker.ceilings`.
+"""How fast this machine can compute and move bytes, seen through NumPy.
 
 The job is a JSON document on stdin; every slot that was measured is one JSON line on the file descriptor that the job
 names. Slots are interleaved: each round goes through all thread counts and kernels, so that a disturbance of some
@@ -102,7 +102,7 @@ def _rates(kernel: Kernel, seconds: float) -> Iterator[float]:
         done += 1
 
 
-def main(kernels: Any) -> None:
+def serve(kernels: Any) -> None:
     """Read the job, measure, say each slot on the job's own channel."""
     from steplab_worker import limits
 
@@ -117,5 +117,6 @@ def main(kernels: Any) -> None:
         measure(kernels, job, say)
 
 
-if __name__ == "__main__":
-    main(NumpyKernels())
+def main() -> None:
+    """Measure through NumPy."""
+    serve(NumpyKernels())

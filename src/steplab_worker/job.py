@@ -15,7 +15,7 @@ class GroupJob:
     workers: int
     threads: int
     rendezvous: str  # a folder all ranks of the group see, empty at the start
-    python_path: List[str] = field(default_factory=list)
+    python_path: List[str] = field(default_factory=list)  # where the study's own networks are
     strategy: str = ""  # without its count; empty where one group serves all strategies
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
 

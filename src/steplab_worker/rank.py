@@ -35,7 +35,8 @@ def main(arguments: List[str]) -> None:
         rank = int(os.environ[parsed.rank_variable])
         _own_log(os.path.join(os.path.dirname(parsed.channel), "rank%d.log" % rank))
     channel = Channel(parsed.channel)
-    channel.send({"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()})
+    greeting = {"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
+    channel.send(dict(greeting, token=channel.token))
     adapter = None
     while True:
         order = channel.receive()
@@ -68,7 +69,7 @@ def _open(group: GroupJob) -> Any:
     """The framework's adapter; an auxiliary process serves until the group ends."""
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
-    sys.path[:0] = group.python_path
+    sys.path.extend(group.python_path)  # last: nothing there takes the place of an installed package
     module = importlib.import_module("steplab_worker.adapters." + group.framework)
     if group.role == "rank":
         adapter = module.Adapter(group)

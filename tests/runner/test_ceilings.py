@@ -37,7 +37,7 @@ def test_threads_share_some_caches_and_have_others_of_their_own() -> None:
 def test_numpy_measures_where_no_framework_is(monkeypatch: pytest.MonkeyPatch, no_orphans) -> None:
     monkeypatch.setattr(subject, "thread_counts", lambda cpus: [1])
     told: list[float] = []
-    found = measure("steplab_worker.ceilings", Path(sys.executable), 0.2, told.append)
+    found = measure("ceilings", Path(sys.executable), 0.2, told.append)
     (row,) = found.rows
     assert found.source.startswith("NumPy")
     assert row.flops_per_s > 1e8 and row.bytes_per_s > 1e8

@@ -4,9 +4,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
+from steplab.core.errors import EnvironmentFault
 from steplab.runner import room
 
 LATER = time.time() + 3600
@@ -32,9 +34,37 @@ def test_a_killed_laboratory_leaves_a_folder_that_is_swept(own_place):
     subprocess.run([sys.executable, "-c", code], check=False)
     assert len(list(own_place.iterdir())) == 1
     room.sweep()
-    assert len(list(own_place.iterdir())) == 1, "it may be about to be locked"
+    assert not list(own_place.iterdir())
+
+
+def test_a_folder_in_memory_goes_with_the_room_and_is_swept_like_it(own_place):
+    mine = room.Room()
+    memory = mine.shared_memory()
+    assert memory.parent == room.SHARED_MEMORY
+    mine.remove()
+    assert not memory.exists()
+    code = (
+        "import os; from steplab.runner.room import Room; room = Room(); print(room.shared_memory(), flush=True);"
+        "os.kill(os.getpid(), 9)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stdout.strip()
+    assert Path(told).exists()
+    room.sweep()
+    assert not Path(told).exists()
+
+
+def test_a_folder_that_may_be_about_to_be_locked_stays_a_while(own_place):
+    (own_place / f"{room.UNNAMED}x").mkdir()
+    room.sweep()
+    assert len(list(own_place.iterdir())) == 1
     room.sweep(LATER)
     assert not list(own_place.iterdir())
+
+
+def test_no_place_for_temporary_files_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
+    with pytest.raises(EnvironmentFault, match=r"temporary folder cannot be made .*TMPDIR"):
+        room.Room()
 
 
 def test_other_folders_are_not_touched(own_place):

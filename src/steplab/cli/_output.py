@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
+
+ModulesOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Where the study's own networks (module:…) are; their code runs.")
+]
 
 
 def command_app(text: str = "") -> typer.Typer:

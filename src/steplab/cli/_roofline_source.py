@@ -43,7 +43,9 @@ def empty(roofs: Ceilings) -> Roofline:
     return Roofline("ceilings", roofs.machine, roofs.row(most), (), roofs.notes)
 
 
-def rooflines(source: str, roofs: Ceilings, batch: int, shape: str, threads: int) -> list[Roofline]:
+def rooflines(
+    source: str, roofs: Ceilings, batch: int, shape: str, threads: int, modules: Path | None
+) -> list[Roofline]:
     """One roofline for each configuration of a study, or for a network; none if nothing is named."""
     if not source:
         return []
@@ -54,7 +56,7 @@ def rooflines(source: str, roofs: Ceilings, batch: int, shape: str, threads: int
     # A folder that is no study's must not hide the network of that name.
     named = source in networks.names() and not StudyFolder(folder).exists()
     if not named and (folder.is_dir() or "/" in source.partition(":")[0]):
-        return list(_of_study(folder, roofs))
+        return list(_of_study(folder, roofs, modules))
     return [_of_network(source, roofs, batch, shape, threads)]
 
 
@@ -69,7 +71,7 @@ def _of_network(network: str, roofs: Ceilings, batch: int, shape: str, threads: 
     return Roofline(f"{counted.name}, batch {batch}", roofs.machine, row, tuple(estimated(counted, row)), tuple(notes))
 
 
-def _of_study(folder: Path, roofs: Ceilings) -> Iterator[Roofline]:
+def _of_study(folder: Path, roofs: Ceilings, modules: Path | None) -> Iterator[Roofline]:
     from steplab.cli._left_out import tell
     from steplab.store import records, tables
     from steplab.store.paths import StudyFolder
@@ -86,7 +88,7 @@ def _of_study(folder: Path, roofs: Ceilings) -> Iterator[Roofline]:
         record = records.read_record(StudyFolder(folder), str(rows["trial"].iloc[0]))
         if record.kind == "infer":
             rows = rows.assign(t_f=_inference(loaded, list(rows["trial"])))
-        yield of_configuration(record, rows, layers, roofs)
+        yield of_configuration(record, rows, layers, roofs, modules)
 
 
 def _inference(loaded: Tables, trials: list[str]) -> float:
@@ -96,13 +98,16 @@ def _inference(loaded: Tables, trials: list[str]) -> float:
     return float("nan") if found is None or found[0] is None else float(found[0])
 
 
-def of_configuration(record: Record, rows: pd.DataFrame, layers: pd.DataFrame, roofs: Ceilings) -> Roofline:
+def of_configuration(
+    record: Record, rows: pd.DataFrame, layers: pd.DataFrame, roofs: Ceilings, modules: Path | None = None
+) -> Roofline:
+    """The roofline of one configuration; a network of one's own is looked for in `modules`."""
     from steplab.analysis.roofline import Roofline, placed, times_of
     from steplab.core.trial import describe
     from steplab.costs.network import cost
     from steplab.runner.workloads import workload_of
 
-    resolved, workload = workload_of(record.config)
+    resolved, workload = workload_of(record.config, modules)
     counted, row = cost(workload), roofs.row(record.threads)
     times = times_of(rows, layers, resolved.accumulate)
     points = placed(counted, times, row, resolved.optimizer)

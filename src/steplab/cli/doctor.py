@@ -28,11 +28,13 @@ def doctor(
     from steplab.core.home import home
     from steplab.runner import environments, quietness
     from steplab.runner.machine import energy_sources, machine
+    from steplab.runner.private_network import obstacle
 
     about = machine()
     rows = environments.listing()
     noise = quietness.listen()
     energy = energy_sources()
+    refused = obstacle()
     if as_json:
         print_json(
             {
@@ -40,6 +42,7 @@ def doctor(
                 "environments": [asdict(row) for row in rows],
                 "noise": asdict(noise) | {"verdict": noise.verdict},
                 "energy": energy,
+                "private_network": {"available": not refused, "reason": refused},
                 "home": str(home()),
                 "data": os.environ.get("STEPLAB_DATA"),
             }
@@ -53,10 +56,17 @@ def doctor(
         f"noise: {noise.verdict} (spread {noise.spread:.1%}, slowest of twenty +{noise.worst:.0%})", markup=False
     )
     show.print(f"energy: {', '.join(energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
+    show.print(f"network of several ranks: {_network(refused)}", markup=False, soft_wrap=True)
     show.print(f"environments and generated data: {home()}", markup=False, soft_wrap=True)
     show.print(f"your own data: {os.environ.get('STEPLAB_DATA') or 'STEPLAB_DATA is not set'}", markup=False)
     missing = [row.name for row in rows if not row.ready]
     next_step(f"steplab env create {missing[0]}" if missing else "steplab init my-study")
+
+
+def _network(refused: str) -> str:
+    if not refused:
+        return "private, nobody else can reach them"
+    return f"open to others, because this system allows no private one ({refused}); see docs/security.md"
 
 
 def _matrix(as_json: bool) -> None:

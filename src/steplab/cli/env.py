@@ -63,13 +63,8 @@ def add(
 
     Example: steplab env add nightly --framework torch --python ~/nightly/bin/python
     """
-    import re
-
-    from steplab.core.errors import InputError
     from steplab.runner import environments
 
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise InputError(f"{name!r} is no name", hint="allowed: letters, digits, dot, dash, underscore")
     made = environments.add(name, python.expanduser(), framework or name)
     _show([one for one in environments.listing() if one.name == made.name], as_json)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json
 
 if TYPE_CHECKING:
     from steplab.analysis.roofline import Roofline
@@ -29,6 +29,7 @@ def roofline(
     every: Annotated[
         bool, typer.Option("--all", help=f"Show all layers, and all configurations, not {SHOWN}.")
     ] = False,
+    modules: ModulesOption = None,
     remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure this machine's ceilings anew.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,7 +46,7 @@ def roofline(
     if out is not None:
         view.check_page(out)
     roofs = sources.ceilings(machine, precision, remeasure)
-    made = sources.rooflines(source, roofs, batch, input_, threads)
+    made = sources.rooflines(source, roofs, batch, input_, threads, modules)
     if out is not None:
         view.write_page(out, made or [sources.empty(roofs)])
     if as_json:

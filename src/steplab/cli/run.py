@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json
+from steplab.core.errors import InputError
 from steplab.core.units import seconds as shown
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from steplab.core.record import Record
+    from steplab.core.study import Study
     from steplab.core.trial import Trial
     from steplab.runner.campaign import Campaign
     from steplab.store.overview import Overview
@@ -35,6 +37,7 @@ def run(
     limit: Annotated[int | None, typer.Option(min=0, help="Run at most that many trials now.")] = None,
     trial: Annotated[list[str] | None, typer.Option(help="Run only the trial of this id; may be repeated.")] = None,
     retry_failed: Annotated[bool, typer.Option(help="Run failed trials again.")] = False,
+    modules: ModulesOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan and the estimated time.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -43,7 +46,7 @@ def run(
     Example: steplab run studies/demo.toml --out runs/demo
     """
     from steplab.cli._plan import estimate, show_plan
-    from steplab.core.errors import InputError, allowed
+    from steplab.core.errors import allowed
     from steplab.core.study_file import read_study
     from steplab.design.plan import plan
     from steplab.runner.campaign import Campaign, check_folder
@@ -60,9 +63,10 @@ def run(
         show_plan(study, trials, folder, as_json)
         return
     _check_environments(trials)
+    _warn_of_open_doors(study)
     records.prepare(folder, study.text)
     seen = _set_aside(folder, trials, retry_failed)
-    campaign = Campaign(study, trials, folder, python_path=[str(Path.cwd())])
+    campaign = Campaign(study, trials, folder, modules=_own_code(study, modules))
     started = time.monotonic()
     stopped = _run(campaign, limit, estimate(trials, folder, study), quiet=as_json and not os.isatty(2))
     _finish(campaign, seen, time.monotonic() - started, as_json)
@@ -70,9 +74,20 @@ def run(
         raise typer.Exit(INTERRUPTED)
 
 
-def _selected(trials: list[Trial], ids: list[str] | None) -> list[Trial]:
-    from steplab.core.errors import InputError
+def _own_code(study: Study, modules: Path | None) -> Path | None:
+    """The folder of the study's own networks, if it has any, and a word on it: their code will run."""
+    if not study.own_networks:
+        return None
+    folder = (modules or study.path.parent).absolute()
+    if not folder.is_dir():
+        raise InputError("there is no such folder", where=f"--modules {folder}")
+    console(stderr=True).print(
+        f"{', '.join(study.own_networks)}: the ranks run code from {folder}", markup=False, soft_wrap=True
+    )
+    return folder
 
+
+def _selected(trials: list[Trial], ids: list[str] | None) -> list[Trial]:
     if not ids:
         return trials
     missing = [one for one in ids if one not in {trial.id for trial in trials}]
@@ -88,6 +103,20 @@ def _check_environments(trials: list[Trial]) -> None:
 
     for framework, name in sorted({(r.framework, r.environment) for r in (resolve(t.config) for t in trials)}):
         environments.find(framework, name)
+
+
+def _warn_of_open_doors(study: Study) -> None:
+    """Ranks that others can reach are worth a word before they run."""
+    from steplab.runner.private_network import obstacle, open_doors
+
+    doors = open_doors(study)
+    if doors:
+        console(stderr=True).print(
+            f"warning: ranks get no private network here ({obstacle()}), so others can reach them while a trial of "
+            f"several workers runs, without a password. {'. '.join(doors)}. See docs/security.md",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _set_aside(folder: StudyFolder, trials: list[Trial], retry_failed: bool) -> Overview:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,6 +20,7 @@ ADAPTERS = WORKER / "adapters"
 MODULE = "module:"  # the prefix of a user's own PyTorch network, package.module:function
 STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
 OPTIMIZERS = ("sgd", "momentum", "adam")
+ENVIRONMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,13 @@ class Refusal:
 class Launcher:
     """A program that starts all ranks of a group, and the variable by which each learns its rank.
 
-    In the command `{processes}` is their number and `{room}` a folder that lasts as long as the group.
+    In the command `{processes}` is their number, `{room}` a folder that lasts as long as the group, and `{memory}` one
+    in memory.
     """
 
     command: tuple[str, ...]
     rank: str
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Framework:
     debian: tuple[str, ...] = ()
     roles: Mapping[str, int] = field(default_factory=dict)  # auxiliary processes beside several ranks
     launcher: Launcher | None = None  # of several ranks
+    doors: str = ""  # what listens, without a password, where ranks get no private network
+    caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
     strategies_apart: bool = False  # a group of ranks serves one strategy only
     single_process: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     unsupported: tuple[Refusal, ...] = ()
@@ -74,6 +80,16 @@ class Framework:
     def installs(self) -> tuple[tuple[str, ...], ...]:
         """What pip is called with, one call after the other."""
         return (self.pins, *self.further_pins)
+
+
+def environment_problem(name: object) -> str:
+    """What is wrong with the name of an environment, or an empty string: a study must not lead to other folders.
+
+    >>> environment_problem("nightly"), environment_problem("../x")
+    ('', 'must be the name of an environment: letters, digits, dot, dash, underscore')
+    """
+    right = isinstance(name, str) and ENVIRONMENT_NAME.fullmatch(name) is not None
+    return "" if right else "must be the name of an environment: letters, digits, dot, dash, underscore"
 
 
 def framework_names() -> list[str]:
@@ -109,6 +125,8 @@ def framework(name: str) -> Framework:
         debian=tuple(said.get("debian", ())),
         roles=said.get("roles", {}),
         launcher=_launcher(said.get("launcher")),
+        doors=said.get("doors", ""),
+        caches=tuple(said.get("caches", ())),
         strategies_apart=said.get("strategies_apart", False),
         single_process=_listed(said.get("single_process", {})),
         unsupported=tuple(Refusal(_listed(one["when"]), one["because"]) for one in said.get("unsupported", ())),
@@ -116,7 +134,7 @@ def framework(name: str) -> Framework:
 
 
 def _launcher(said: Mapping[str, Any] | None) -> Launcher | None:
-    return None if said is None else Launcher(tuple(said["command"]), said["rank"])
+    return None if said is None else Launcher(tuple(said["command"]), said["rank"], said.get("variables", {}))
 
 
 def _listed(said: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from steplab.core.catalogue import MODULE
 from steplab.core.trial import Kind, Level
 
 
@@ -117,6 +118,12 @@ class Study:
     path: Path
     train: Train = field(default_factory=Train)
     imported: Imported | None = None
+
+    @property
+    def own_networks(self) -> list[str]:
+        """The networks that are the user's own code (`module:…`)."""
+        levels = self.factors.get("network", ())
+        return [str(level) for level in levels if str(level).startswith(MODULE)] if isinstance(levels, tuple) else []
 
     @property
     def protocol(self) -> dict[str, object]:

@@ -215,6 +215,8 @@ class _Reader:
         if name == "network" and isinstance(level, str) and level.startswith(catalogue.MODULE):
             right = re.fullmatch(r"module:[\w.]+:[\w.]+", level)
             return "" if right else "must look like 'module:package.module:function'"
+        if name == "environment" and level != option.default:
+            return catalogue.environment_problem(level)
         if name == "strategy":
             return _strategy_problem(level)
         problem: str = option.problem(level)

@@ -6,7 +6,8 @@ import datetime
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from steplab.core.errors import StudyError
 from steplab.core.feasible import Resolved, resolve, unsupported
@@ -18,7 +19,8 @@ from steplab.runner import datasets, surroundings
 from steplab.runner.conversation import Conversation, Failure, Outcome
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
-from steplab.runner.launch import Document, RankGroup
+from steplab.runner.launch import RankGroup
+from steplab.runner.lines import Document
 from steplab.runner.machine import machine
 from steplab.runner.pool import Pool
 from steplab.runner.steady import Director
@@ -28,7 +30,8 @@ from steplab.store import records, training
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 
-START_DEADLINE_S = 180.0
+START_DEADLINE_S = 180.0  # at most
+SHORTEST_START_S = 60.0  # a framework may take that long to be imported on a busy machine, however short its trials
 RETRIED = ("failed", "crashed", "killed")
 POLL_S = 0.5
 
@@ -40,7 +43,7 @@ class Campaign:
     study: Study
     trials: list[Trial]
     folder: StudyFolder
-    python_path: list[str] = field(default_factory=list)
+    modules: Path | None = None  # where the study's own networks are
     on_record: Callable[[Record], None] = lambda record: None
     on_start: Callable[[Trial], None] = lambda trial: None
     look_around: Callable[[], None] = lambda: None
@@ -49,7 +52,7 @@ class Campaign:
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
         self._sources: dict[str, datasets.DataSource] = {}
-        self._pool = Pool(self.python_path)
+        self._pool = Pool([str(self.modules)] if self.modules else [])
         self._claims = Claims(self.folder, self._patience_s())
         training.sweep_checkpoints(self.folder)
         try:
@@ -67,7 +70,7 @@ class Campaign:
         measure = self.study.measure
         # A training's deadline is renewed by each epoch, and by each checkpoint.
         deadlines = 2 * self.study.train.epochs + 1 if self.study.about.kind == "train" else 1
-        return (measure.retries + 1) * (deadlines * measure.timeout_s + START_DEADLINE_S + 10)
+        return (measure.retries + 1) * (deadlines * measure.timeout_s + start_deadline_s(measure.timeout_s) + 10)
 
     def _open_trials(self, stop: Stop) -> Iterator[Trial]:
         """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
@@ -125,7 +128,7 @@ class Campaign:
         """Run a trial once on a warm or fresh group."""
         measure, key = self.study.measure, group_key(attempt.resolved)
         block = trial.replicate if measure.isolation == "warm" else object()
-        group = self._pool.group(key, block, START_DEADLINE_S, self.look_around)
+        group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.look_around)
         if isinstance(group, Failure):
             return Outcome(failure=group)
         attempt.met(group)
@@ -215,15 +218,25 @@ class _Attempt:
             throttled=seen.throttled,
             started=self.began.isoformat(timespec="milliseconds"),
             seconds=seconds,
-            command=repeat_command(self.campaign.folder, self.trial),
+            command=repeat_command(self.campaign.folder, self.trial, self.campaign.modules),
         )
 
 
-def repeat_command(folder: StudyFolder, trial: Trial) -> str:
+def start_deadline_s(timeout_s: float) -> float:
+    """How long ranks may take until they are ready: as long as their trial, within limits.
+
+    >>> start_deadline_s(5), start_deadline_s(100), start_deadline_s(3600)
+    (60.0, 100.0, 180.0)
+    """
+    return float(min(START_DEADLINE_S, max(SHORTEST_START_S, timeout_s)))
+
+
+def repeat_command(folder: StudyFolder, trial: Trial, modules: Path | None = None) -> str:
     """The command that runs one trial again, into a folder of its own."""
     root = folder.root.absolute()
     again = root.with_name(f"{root.name}-repeat")
-    return shlex.join(["steplab", "run", str(folder.study.absolute()), "--trial", trial.id, "--out", str(again)])
+    own = ["--modules", str(modules)] if modules else []
+    return shlex.join(["steplab", "run", str(folder.study.absolute()), "--trial", trial.id, "--out", str(again), *own])
 
 
 def _plain(resolved: Resolved) -> dict[str, Level | dict[str, Level]]:

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import psutil
 
-import steplab_worker
 from steplab.core.errors import EnvironmentFault
 from steplab.core.home import home
 from steplab.costs.roofline import MEMORY, Ceiling, Ceilings, Level
+from steplab.runner import worker
 from steplab.runner.caches import Cache, data_caches
 from steplab.runner.machine import busy_cpu_s, machine
 from steplab.store.records import write_file
@@ -95,8 +95,8 @@ def _worker() -> tuple[str, Path, str]:
     try:
         environment = find("torch")
     except EnvironmentFault:
-        return "steplab_worker.ceilings", Path(sys.executable), f"numpy {np.__version__}"
-    return "steplab_worker.adapters._torch_ceilings", environment.python, f"torch {environment.version}"
+        return "ceilings", Path(sys.executable), f"numpy {np.__version__}"
+    return "adapters._torch_ceilings", environment.python, f"torch {environment.version}"
 
 
 def _key(version: str) -> str:
@@ -193,11 +193,10 @@ class _Moment:
 def _ask(python: Path, module: str, job: dict[str, Any]) -> Iterator[tuple[dict[str, Any], _Moment]]:
     """Start the worker; its documents as they come, each with the machine's busy time at that moment."""
     reading, writing = os.pipe()
-    packages = Path(steplab_worker.__file__).parents[1]  # also where it runs: Python imports from there first
     try:
         process = subprocess.Popen(
-            [python, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(packages)}, cwd=packages, pass_fds=[writing],
+            worker.command(python, module), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, env=worker.variables(), pass_fds=[writing],
         )  # fmt: skip
     finally:
         os.close(writing)

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from steplab.core.errors import EnvironmentFault
 from steplab.core.trial import Status
 from steplab.runner import clocks
-from steplab.runner.launch import Document, Ended, RankGroup, Said
+from steplab.runner.launch import Ended, RankGroup
+from steplab.runner.lines import Document, Said
 from steplab_worker.job import TrialJob
 
 EVIDENCE_S = 0.3  # how long to listen for the cause after the first rank has failed
@@ -122,7 +124,10 @@ class Conversation:
     def _next(self, when: str) -> Said:
         """The next document of a rank; anything else is a failure."""
         while True:
-            event = self.group.receive(self.deadline)
+            try:
+                event = self.group.receive(self.deadline)
+            except EnvironmentFault as fault:
+                raise _Failed(Failure("failed", str(fault), 0, self.group.tail(0))) from None
             if isinstance(event, Said) and event.document["say"] != "failed":
                 return event
             if event is not None:

@@ -15,10 +15,13 @@ from pathlib import Path
 from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault, nearest
 from steplab.core.home import home
+from steplab.runner import worker
 
 # Run inside an environment: the framework's version and every package it holds.
 _PROBE = """
-import importlib, importlib.metadata as m, json, sys
+import sys
+sys.path.pop(0)  # where we are
+import importlib, importlib.metadata as m, json
 version = ""
 if sys.argv[1]:
     version = getattr(importlib.import_module(sys.argv[1]), "__version__", "unknown")
@@ -51,7 +54,9 @@ class Listed:
 
 
 def folder(name: str) -> Path:
-    """Where the environment of that name lives."""
+    """Where the environment of that name lives; a path is no name."""
+    if problem := catalogue.environment_problem(name):
+        raise EnvironmentFault(f"{name!r} {problem}")
     return home() / "envs" / name
 
 
@@ -156,7 +161,9 @@ def _listed(name: str) -> Listed:
 def probe(python: Path, framework: str) -> dict[str, object]:
     """Import the framework in an interpreter; its version and the packages there."""
     module = catalogue.framework(framework).module or ""
-    done = subprocess.run([python, "-c", _PROBE, module], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [python, "-c", _PROBE, module], capture_output=True, text=True, timeout=600, check=False, env=worker.variables()
+    )
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
         raise EnvironmentFault(f"{python} cannot import {module or 'numpy'}: {why}")

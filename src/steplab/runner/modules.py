@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -11,19 +10,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import steplab_worker
 from steplab.core.errors import InputError
 from steplab.costs.operation import Operation, Weight, Workload
+from steplab.runner import worker
 
 SECONDS = 600
 
 
-def trace_module(spec: str, batch: int = 1, input_shape: Sequence[int] | None = None) -> Workload:
-    """The operations of one forward pass of `module:package.module:function`, seen inside the PyTorch environment."""
+def trace_module(
+    spec: str, batch: int = 1, input_shape: Sequence[int] | None = None, *, folder: Path | None = None
+) -> Workload:
+    """The operations of one forward pass of `module:package.module:function`, seen inside the PyTorch environment.
+
+    Its code runs there. It is looked for among the installed packages, then in the folder (by default the current one).
+    """
     if not re.fullmatch(r"module:[\w.]+:[\w.]+", spec):
         raise InputError("is not a network of the user", where=spec, hint="write module:PACKAGE.MODULE:FUNCTION")
     shape = None if input_shape is None else list(input_shape)
-    job = {"network": spec, "paths": [str(Path.cwd())], "batch": batch, "shape": shape}
+    job = {"network": spec, "paths": [str(folder or Path.cwd())], "batch": batch, "shape": shape}
     said = _ask(torch_python(), job, spec)
     if "error" in said:
         raise InputError(" ".join(str(said["error"]).removeprefix(f"{spec}: ").split()), where=spec)
@@ -43,13 +47,12 @@ def _ask(python: Path, job: dict[str, Any], spec: str) -> dict[str, Any]:
     """Run the worker on a job; its answer comes in a file of its own, whatever the user's code prints."""
     with tempfile.TemporaryDirectory(prefix="steplab-") as folder:
         answer = Path(folder) / "answer.json"
-        command = [str(python), "-m", "steplab_worker.adapters._torch_trace"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(steplab_worker.__file__).parents[1])}
+        command = worker.command(python, "adapters._torch_trace")
         text = json.dumps({**job, "answer": str(answer)})
         try:
             done = subprocess.run(
-                command, input=text, capture_output=True, text=True, errors="replace", env=environment,
-                timeout=SECONDS, check=False,
+                command, input=text, capture_output=True, text=True, errors="replace",
+                env=worker.variables(), timeout=SECONDS, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise InputError(f"did not finish a forward pass within {SECONDS} s", where=spec) from error

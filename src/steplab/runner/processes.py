@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
+from steplab.core.home import home
+from steplab.runner import worker
+from steplab.runner.private_network import PrivateNetwork, die_with
+from steplab.runner.room import Room
 
 
 @dataclass(frozen=True)
@@ -61,18 +66,46 @@ def members(framework: str, ranks: int) -> list[Member]:
     return [Member(number, role, f"{role} {index}") for number, (role, index) in enumerate(wanted)]
 
 
-def start(framework: str, worker: list[str], room: Path, group: list[Member]) -> Iterator[Process]:
-    """Start a group's processes with the command of a worker, auxiliary ones first; the channel is in the room."""
+@dataclass(frozen=True)
+class Setting:
+    """What a group's processes are started with."""
+
+    worker: list[str]  # the command of a rank, without its number
+    room: Room
+    network: PrivateNetwork | None
+
+    def variables(self, framework: str) -> dict[str, str]:
+        """The processes' environment variables: temporary files in the room, caches worth keeping at home."""
+        caches = {name: str(home() / "caches" / framework) for name in catalogue.framework(framework).caches}
+        return {**caches, **worker.variables(), "TMPDIR": str(self.room.temporary)}
+
+    def enter(self, laboratory: int) -> None:
+        """Called in each new process before its program: the group's network, and an end with the laboratory."""
+        if self.network is not None:
+            self.network.enter()
+        die_with(laboratory)  # last: entering another user namespace would forget it
+
+
+def start(framework: str, setting: Setting, group: list[Member]) -> Iterator[Process]:
+    """Start a group's processes, auxiliary ones first; the channel is in the room."""
     ranks = tuple(member.number for member in group if member.role == "rank")
     others = [member.number for member in group if member.role != "rank"]
-    worker = [*worker, "--channel", str(room / "channel")]
+    room, variables = setting.room, setting.variables(framework)
+    command = [*setting.worker, "--channel", str(room.channel)]
     launcher = catalogue.framework(framework).launcher if len(ranks) > 1 else None
+
+    def popen(words: list[str], output: Path) -> subprocess.Popen[bytes]:
+        own = launcher.variables if launcher else {}
+        return _popen(words, output, {**variables, **own}, functools.partial(setting.enter, os.getpid()))
+
     for number in others if launcher else [*others, *ranks]:
-        yield Process(_popen([*worker, "--rank", str(number)], log(room, number)), (number,))
+        yield Process(popen([*command, "--rank", str(number)], log(room.path, number)), (number,))
     if launcher:
-        words = {"{processes}": str(len(ranks)), "{room}": str(room)}
+        memory = str(room.shared_memory())
+        words = {"{processes}": str(len(ranks)), "{room}": str(room.path), "{memory}": memory}
         prefix = [words.get(word, word) for word in launcher.command]
-        yield Process(_popen([*prefix, *worker, "--rank-variable", launcher.rank], launcher_log(room)), ranks, True)
+        mine = popen([*prefix, *command, "--rank-variable", launcher.rank], launcher_log(room.path))
+        yield Process(mine, ranks, True)
 
 
 def log(room: Path, number: int) -> Path:
@@ -85,7 +118,9 @@ def launcher_log(room: Path) -> Path:
     return room / "launcher.log"
 
 
-def _popen(command: list[str], output: Path) -> subprocess.Popen[bytes]:
+def _popen(
+    command: list[str], output: Path, variables: dict[str, str], before: Callable[[], None]
+) -> subprocess.Popen[bytes]:
     try:
         with output.open("ab") as file:
             return subprocess.Popen(
@@ -93,14 +128,10 @@ def _popen(command: list[str], output: Path) -> subprocess.Popen[bytes]:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=_environment_variables(os.environ),
+                env=variables,
                 start_new_session=True,
+                preexec_fn=before,
             )
-    except OSError as error:
-        raise EnvironmentFault(f"{command[0]} cannot be started: {error.strerror}") from None
-
-
-def _environment_variables(ambient: Mapping[str, str]) -> dict[str, str]:
-    """The laboratory's variables without those that would lead a rank to the laboratory's own packages."""
-    misleading = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "PYTHONINSPECT")
-    return {name: value for name, value in ambient.items() if name not in misleading}
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise EnvironmentFault(f"{command[0]} cannot be started: {reason}") from None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from steplab.core.steadiness import median_error
 from steplab.core.study import Measure
 from steplab.core.warm_up import BLOCK, CAP, is_steady
-from steplab.runner.launch import Document
+from steplab.runner.lines import Document
 
 PHASED_WARMUP = 2
 OVERLAP_ITERATIONS = 20  # of mode `overlap` at most: it explains the step, it does not measure its time

@@ -11,7 +11,7 @@ from steplab.core.feasible import Resolved
 from steplab.core.record import Epoch
 from steplab.core.study import Study, Train
 from steplab.runner.datasets import DataSource
-from steplab.runner.launch import Document
+from steplab.runner.lines import Document
 from steplab_worker import data
 from steplab_worker.job import TrainingPlan
 

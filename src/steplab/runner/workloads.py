@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from steplab.core.errors import InputError
 from steplab.core.feasible import Resolved, resolve
 from steplab.core.trial import Config
@@ -10,8 +13,11 @@ from steplab_worker import data, networks
 from steplab_worker.graph import GraphError
 
 
-def workload_of(config: Config) -> tuple[Resolved, Workload]:
+def workload_of(config: Config, modules: Path | None = None) -> tuple[Resolved, Workload]:
     """A configuration with its defaults, and its network at its batch size and on its data.
+
+    Counting a network of the user runs its code, so the folder that it is in must be named: a configuration may come
+    from a stranger's record.
 
     >>> workload_of({"network": "lenet5", "batch_size": 8})[1].operations[0].output_shape
     (8, 6, 28, 28)
@@ -19,11 +25,18 @@ def workload_of(config: Config) -> tuple[Resolved, Workload]:
     resolved = resolve(config)
     spec = data.spec(resolved.dataset)
     if resolved.network.startswith("module:"):
-        from steplab.runner.modules import trace_module
-
-        return resolved, trace_module(resolved.network, resolved.batch_size, spec.shape)
+        return resolved, _own_network(resolved, spec.shape, modules)
     try:
         graph = networks.build(resolved.network, resolved.network_options, spec.shape, spec.classes)
     except GraphError as error:
         raise InputError(str(error), where=resolved.network) from error
     return resolved, from_graph(graph, resolved.batch_size)
+
+
+def _own_network(resolved: Resolved, shape: Sequence[int], modules: Path | None) -> Workload:
+    from steplab.runner.modules import trace_module
+
+    if modules is None:
+        hint = "allow it with --modules DIR, the folder that the module is in"
+        raise InputError("counting a network of one's own runs its code", where=resolved.network, hint=hint)
+    return trace_module(resolved.network, resolved.batch_size, shape, folder=modules)

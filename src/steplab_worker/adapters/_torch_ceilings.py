@@ -10,7 +10,7 @@ from typing import Optional
 
 import torch
 
-from steplab_worker.ceilings import Kernel, main
+from steplab_worker.ceilings import Kernel, serve
 
 READ_ELEMENTS = 4000000  # that one call reads at least; less and the call itself would be measured
 
@@ -46,6 +46,7 @@ class TorchKernels:
         return lambda: torch.sum(values), 4.0 * n * times
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Measure through PyTorch."""
     torch.set_grad_enabled(False)
-    main(TorchKernels())
+    serve(TorchKernels())

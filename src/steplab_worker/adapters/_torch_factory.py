@@ -19,11 +19,11 @@ class FactoryError(Exception):
 
 
 def load_factory(spec: str, paths: Sequence[str] = ()) -> Callable[[], nn.Module]:
-    """The function that a `module:package.module:function` names, looked for in `paths` as well."""
+    """The function that a `module:package.module:function` names, looked for in `paths` last."""
     name, colon, function = spec[len(PREFIX) :].partition(":") if spec.startswith(PREFIX) else ("", "", "")
     if not (name and colon and function):
         raise FactoryError("%r is not of the form module:package.module:function" % spec)
-    sys.path[:0] = [path for path in paths if path not in sys.path]
+    sys.path.extend(path for path in paths if path not in sys.path)
     try:
         factory = getattr(importlib.import_module(name), function)
     except Exception as error:  # the user's own code may raise anything

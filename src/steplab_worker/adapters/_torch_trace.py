@@ -124,7 +124,3 @@ def main() -> None:
     with open(job["answer"] + ".part", "w") as file:
         json.dump(answer, file)
     os.replace(job["answer"] + ".part", job["answer"])
-
-
-if __name__ == "__main__":
-    main()

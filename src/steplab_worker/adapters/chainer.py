@@ -28,6 +28,7 @@ DECLARATION = {
     "pins": ["numpy==1.23.5", "setuptools<70", "wheel", "mpi4py>=4,<5", "pillow>=11,<14", "nibabel>=5.3,<5.4"],
     "further_pins": [{"flags": ["--no-build-isolation"], "packages": ["chainer==7.8.1"]}],
     "module": "chainer",
+    "doors": "Open MPI's launcher on all addresses, with a credential of its own",
     "debian": ["openmpi-bin", "libopenmpi-dev"],
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
@@ -39,8 +40,13 @@ DECLARATION = {
         "command": [
             "mpiexec", "-n", "{processes}", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
             "--mca", "orte_tmpdir_base", "{room}", "--mca", "btl_vader_single_copy_mechanism", "none",
-            "--mca", "mpi_yield_when_idle", "1",
+            "--mca", "mpi_yield_when_idle", "1", "--mca", "btl_vader_backing_directory", "{memory}",
+            # Shared memory alone, so that no rank listens; the launcher is reached over loopback. A rank dies with its
+            # launcher, even before it can ask for that itself.
+            "--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "setpriv", "--pdeathsig", "KILL",
         ],
+        # PMIx, of which 3 and 4 have other names for it.
+        "variables": {"PMIX_MCA_ptl_tcp_if_include": "lo", "PMIX_MCA_ptl_base_if_include": "lo"},
         "rank": "OMPI_COMM_WORLD_RANK",
     },
 }  # fmt: skip

@@ -35,6 +35,7 @@ DECLARATION = {
     "title": "JAX",
     "pins": ["jax==0.10.2", "jaxlib==0.10.2", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
     "module": "jax",
+    "doors": "rank 0's coordinator on 127.0.0.1, each rank's gloo on the address that the host's name stands for",
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
@@ -366,7 +367,7 @@ class Adapter(base.Adapter):
             found, self.holder = addresses(group.rendezvous, "jax", group.rank, group.workers)
             jax.distributed.initialize(
                 found[0], group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
-                coordinator_bind_address="0.0.0.0:" + found[0].rpartition(":")[2],
+                coordinator_bind_address=found[0],
             )  # fmt: skip
             self.mesh = Mesh(np.array([first_of(rank) for rank in range(group.workers)]), (AXIS,))
 

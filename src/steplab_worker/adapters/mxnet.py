@@ -29,6 +29,7 @@ DECLARATION = {
     "title": "MXNet",
     "pins": ["mxnet==1.9.1", "numpy==1.23.5", "pillow>=11,<14", "nibabel>=5.3,<5.4"],
     "module": "mxnet",
+    "doors": "scheduler, servers and ranks on 127.0.0.1; a server runs what it is sent as an optimiser",
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "ps-async", "accumulate"],
     "layers": "all",

@@ -45,6 +45,7 @@ DECLARATION = {
     # With its dependencies it would bring the full TensorFlow, GPU libraries included.
     "further_pins": [{"flags": ["--no-deps"], "packages": ["tf_keras==2.21.0"]}],
     "module": "tensorflow",
+    "doors": "each rank's gRPC server on all addresses, which reads and writes files for whoever connects",
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",

@@ -29,6 +29,8 @@ DECLARATION = {
     "title": "PyTorch",
     "pins": ["torch==2.13.0", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
     "module": "torch",
+    "doors": "each rank's gloo or NCCL on 127.0.0.1",
+    "caches": ["TORCHINDUCTOR_CACHE_DIR"],
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
@@ -315,6 +317,8 @@ class Adapter(base.Adapter):
         if group.workers > 1:
             meeting = "file://" + os.path.join(group.rendezvous, "torch")
             backend = "nccl" if cuda else "gloo"
+            # All ranks are on this host: they listen nowhere else, whatever the host's name stands for.
+            os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
             dist.init_process_group(backend, init_method=meeting, rank=group.rank, world_size=group.workers)
 
     def versions(self) -> Dict[str, str]:
