@@ -8,7 +8,7 @@ Format history
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator, model_validator
@@ -144,12 +144,6 @@ class Head(_Part):
     started: str
     seconds: Annotated[float, Field(allow_inf_nan=False)]
 
-    @model_validator(mode="after")
-    def _named_rightly(self) -> Self:
-        if trial_id(self.config, self.replicate) != self.trial:
-            raise ValueError("the trial's id does not belong to its configuration")
-        return self
-
 
 class Record(Head):
     """One finished trial."""
@@ -170,6 +164,12 @@ class Record(Head):
     epochs: list[Epoch] = []  # of a training trial
     target_accuracy: float | None = None
     command: str
+
+    @model_validator(mode="after")
+    def _named_rightly(self) -> Record:
+        if trial_id(self.config, self.replicate) != self.trial:
+            raise ValueError("the trial's id does not belong to its configuration")
+        return self
 
     @model_validator(mode="after")
     def _measured(self) -> Record:

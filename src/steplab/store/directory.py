@@ -91,6 +91,11 @@ class Directory:
         """How a person calls what has a name here."""
         return f"{self._shown}/{name}"
 
+    def names(self) -> list[str]:
+        """The names of all that lies here, in no order."""
+        with os.scandir(self.descriptor) as entries:
+            return [entry.name for entry in entries]
+
     def entries(self) -> Iterator[Entry]:
         """All that lies here, in no order; what goes away meanwhile is left out."""
         with os.scandir(self.descriptor) as names:

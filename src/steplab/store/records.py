@@ -92,13 +92,13 @@ def _explained(place: Path) -> Iterator[None]:
 
 def read_record(folder: StudyFolder, trial: str) -> Record:
     """Read the record of a trial."""
-    with _told(str(folder.record(trial))), folder.opened(folder.records) as records:
+    with _opened(folder) as records:
         return read_from(records, trial, parse_record)
 
 
 def read_heads(folder: StudyFolder, trials: Iterable[str]) -> Iterator[Head]:
     """The heads of these trials' records; those that cannot be read are left out."""
-    with _told(str(folder.records)), folder.opened(folder.records) as records:
+    with _opened(folder) as records:
         for trial in trials:
             with contextlib.suppress(RecordError):
                 yield read_from(records, trial, parse_head)
@@ -108,44 +108,62 @@ def read_from(records: Directory, trial: str, parse: Parse[H]) -> H:
     """The record of a trial, or its head alone, from the open directory of the records."""
     name = trial + RECORD_SUFFIX
     where = records.where(name)
-    with _told(where):
+    try:
         made = parse(records.read(name, MAX_BYTES), where)
+    except (OSError, InputError) as error:
+        raise _unreadable(error, where) from None
     if made.trial != trial:
         raise RecordError(f"holds the trial {made.trial}, not the one of its name", where=where)
     return made
 
 
 @contextlib.contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Whatever keeps a record from being read, as one kind of error."""
+def _opened(folder: StudyFolder) -> Iterator[Directory]:
+    """The directory of the records."""
     try:
-        yield
-    except RecordError:
-        raise
-    except InputError as error:
-        raise RecordError(error.what, where=error.where, hint=error.hint) from None
+        with folder.opened(folder.records) as records:
+            yield records
     except OSError as error:
-        raise RecordError(f"cannot be read ({error.strerror})", where=where) from None
+        raise _unreadable(error, str(folder.records)) from None
+
+
+def _unreadable(error: OSError | InputError, where: str) -> RecordError:
+    """Whatever keeps a record from being read, as one kind of error."""
+    if isinstance(error, RecordError):
+        return error
+    if isinstance(error, InputError):
+        return RecordError(error.what, where=error.where, hint=error.hint)
+    return RecordError(f"cannot be read ({error.strerror})", where=where)
 
 
 def listing(folder: StudyFolder) -> Listing:
-    """What lies in the folder of the records; none if there is none."""
+    """What lies in the folder of the records; nothing if there is none."""
     found: dict[str, Signature] = {}
     strangers = []
-    with _told(str(folder.records)), contextlib.suppress(FileNotFoundError), folder.opened(folder.records) as records:
-        for name, status in ((entry.name, entry.status) for entry in records.entries()):
-            if not name.endswith(RECORD_SUFFIX) or name.startswith("."):
-                continue
-            if TRIAL.fullmatch(trial := name.removesuffix(RECORD_SUFFIX)):
-                found[trial] = Signature(status.st_size, status.st_ctime_ns, status.st_ino)
-            else:
-                strangers.append(f"{records.where(name)}: is not named by a trial's id")
+    if folder.has(folder.records):
+        with _opened(folder) as records:
+            for entry in records.entries():
+                trial = _trial_of(entry.name)
+                if trial:
+                    about = entry.status
+                    found[trial] = Signature(about.st_size, about.st_ctime_ns, about.st_ino)
+                elif entry.name.endswith(RECORD_SUFFIX) and not entry.name.startswith("."):
+                    strangers.append(f"{records.where(entry.name)}: is not named by a trial's id")
     return Listing(found, tuple(sorted(strangers)))
 
 
 def done(folder: StudyFolder) -> set[str]:
     """The ids of the trials that have a record."""
-    return set(listing(folder).records)
+    if not folder.has(folder.records):
+        return set()
+    with _opened(folder) as records:
+        return {trial for name in records.names() if (trial := _trial_of(name))}
+
+
+def _trial_of(name: str) -> str:
+    """The trial whose record has that name; empty for other files."""
+    trial = name.removesuffix(RECORD_SUFFIX)
+    return trial if trial != name and TRIAL.fullmatch(trial) else ""
 
 
 def all_records(folder: StudyFolder) -> Iterator[Record]:
