@@ -28,9 +28,9 @@ warmup = 2
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own: nothing is sealed with the key of whoever runs the tests."""
-    place = tmp_path / "home"
+    place = tmp_path_factory.mktemp("home") / "steplab"
     monkeypatch.setenv("STEPLAB_HOME", str(place))
     return place
 
