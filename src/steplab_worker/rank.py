@@ -11,14 +11,15 @@ import socket
 import sys
 import time
 import traceback
-from typing import Any, Dict, List
+from typing import Any, List
 
-from steplab_worker import limits
+from steplab_worker import limits, variables
 from steplab_worker.channel import Channel, Document
 from steplab_worker.job import GroupJob, TrialJob
 
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_LONGEST_TEXT = 4000  # characters of a reason or a traceback
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resource_exhausted", "cannot allocate memory")
 
 
@@ -37,13 +38,13 @@ def main(arguments: List[str]) -> None:
     channel = Channel(parsed.channel)
     greeting = {"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
     channel.send(dict(greeting, token=channel.token))
-    adapter = None
+    adapter, ambient = None, variables.seen()
     while True:
         order = channel.receive()
         try:
             if order["do"] == "open":
                 adapter = _open(GroupJob.from_document(order["group"]))
-                channel.send({"say": "opened", "versions": _versions(adapter), "cpus": limits.allowed_cpus()})
+                channel.send(dict(_opened(adapter), variables=variables.document(ambient, _THREAD_VARIABLES)))
             elif order["do"] == "clock":
                 channel.send({"say": "clock", "at": time.perf_counter()})
             elif order["do"] == "trial":
@@ -79,8 +80,9 @@ def _open(group: GroupJob) -> Any:
     raise RuntimeError("the %s of %s ended by itself" % (group.role, group.framework))
 
 
-def _versions(adapter: Any) -> Dict[str, str]:
-    return dict(adapter.versions(), python=platform.python_version())
+def _opened(adapter: Any) -> Document:
+    versions = dict(adapter.versions(), python=platform.python_version())
+    return {"say": "opened", "versions": versions, "cpus": limits.allowed_cpus()}
 
 
 def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
@@ -118,10 +120,16 @@ def _session(adapter: Any, job: TrialJob) -> Any:
 
 
 def _failure(error: BaseException) -> Document:
-    text = "%s: %s" % (type(error).__name__, error)
+    text = _bounded("%s: %s" % (type(error).__name__, error))
     lowered = text.lower()
     if isinstance(error, MemoryError) or any(sign in lowered for sign in _OUT_OF_MEMORY):
         status = "out-of-memory"
     else:
         status = "unsupported" if type(error).__name__ == "Unsupported" else "failed"
-    return {"say": "failed", "status": status, "reason": text, "traceback": traceback.format_exc()}
+    return {"say": "failed", "status": status, "reason": text, "traceback": _bounded(traceback.format_exc())}
+
+
+def _bounded(text: str) -> str:
+    """A text that fits a record: of a longer one its beginning and its end, where what went wrong stands."""
+    half = _LONGEST_TEXT // 2
+    return text if len(text) <= _LONGEST_TEXT else "%s … %s" % (text[:half], text[-half:])

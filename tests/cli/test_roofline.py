@@ -14,6 +14,8 @@ from steplab.cli.roofline import app
 from steplab.core.errors import SteplabError
 from steplab.costs.roofline import Ceiling, Ceilings, Level
 from steplab.runner import ceilings as measuring
+from steplab.store.foreign.imported import write_study
+from steplab.store.foreign.times_csv import Wishes, read_times
 
 MEASURED = Ceilings(
     "AMD EPYC",
@@ -176,7 +178,7 @@ def test_kernels_can_be_read_without_a_machine(kernels: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["none.csv"], "cannot be read"),
+        (["none.csv"], "there is no such file"),
         (["kernels.csv", "--out", "chart.html"], "a chart needs roofs"),
         (["kernels.csv", "--out", "chart.svg"], "has no known ending"),
     ],
@@ -185,3 +187,22 @@ def test_wrong_imports_are_one_sentence(words: list[str], message: str, kernels:
     monkeypatch.chdir(kernels.parent)
     with pytest.raises(SteplabError, match=message):
         ncu(*words)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({}, "nothing can be counted: framework, network, dataset of its trials is not known"),
+        ({"framework": "keras", "network": "lenet5", "dataset": "mnist"}, "framework = 'keras' must be one of"),
+        ({"framework": "torch", "network": "../x", "dataset": "mnist"}, "network = '../x' must be one of"),
+        ({"framework": "torch", "network": "lenet5", "dataset": "mnist", "optimizer": "lion"}, "optimizer = 'lion'"),
+        ({"framework": "torch", "network": "lenet5", "dataset": "mnist", "strategy": "accumulate:x"}, "is no strategy"),
+    ],
+)
+def test_an_imported_study_with_foreign_names_is_one_sentence(
+    tmp_path: Path, said: dict[str, str], message: str
+) -> None:
+    (tmp_path / "t.csv").write_text("batch_size,t_iter\n8,0.1\n16,0.2\n")
+    write_study(read_times([tmp_path / "t.csv"], Wishes(said=said)), tmp_path / "theirs", "")
+    with pytest.raises(SteplabError, match=message):
+        call(app, tmp_path / "theirs", "--machine", "a100")

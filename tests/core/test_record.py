@@ -47,6 +47,12 @@ def test_an_id_that_does_not_belong_is_refused() -> None:
         parse_record(text.encode(), "r.json")
 
 
+def test_a_record_of_an_older_format_is_read() -> None:
+    document = json.loads(record().model_dump_json()) | {"format": 2}
+    del document["variables"]
+    assert parse_record(json.dumps(document).encode(), "r.json").variables == []
+
+
 def test_a_newer_format_is_refused() -> None:
     document = json.loads(record().model_dump_json()) | {"format": 999}
     with pytest.raises(RecordError, match=r"r\.json: is not a record: format"):
@@ -116,3 +122,27 @@ def test_any_value_in_any_field_is_read_or_refused(field: str, value: object) ->
         parse_record(json.dumps(document).encode(), "r.json")
     except RecordError as error:
         assert "r.json" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (("ranks", 0, "layers", 0, "iteration"), 2**64, "iteration"),
+        (("ranks", 0, "layers", 0, "iteration"), 10**400, "iteration"),
+        (("ranks", 0, "rank"), "first", "rank"),
+        (("ranks", 0, "rank"), 2**40, "rank"),
+        (("config", "workers"), "two", "config.workers must be a number"),
+        (("config", "x"), 2**70, "x is no plain level"),
+        (("replicate",), 2**63, "replicate"),
+    ],
+)
+def test_numbers_that_no_table_holds_are_refused(place: tuple[str | int, ...], value: object, says: str) -> None:
+    document = json.loads(record().model_dump_json())
+    document["ranks"][0]["layers"] = [{"layer": "c1", "iteration": 0, "t_f": 0.1, "t_b": 0.1}]
+    part = document
+    for step in place[:-1]:
+        part = part[step]
+    part[place[-1]] = value
+    document["trial"] = trial_id(document["config"], document["replicate"])
+    with pytest.raises(RecordError, match=says):
+        parse_record(json.dumps(document).encode(), "r.json")

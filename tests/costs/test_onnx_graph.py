@@ -158,8 +158,8 @@ def test_what_is_no_model_is_refused_in_one_sentence(tmp_path, content):
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    for path in (tmp_path, tmp_path / "none.onnx"):
-        with pytest.raises(InputError, match="there is no such file"):
+    for path, what in ((tmp_path, "Is a directory"), (tmp_path / "none.onnx", "there is no such file")):
+        with pytest.raises(InputError, match=what):
             read_onnx(str(path))
 
 

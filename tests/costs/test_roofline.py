@@ -124,7 +124,7 @@ def test_what_is_wrong_with_a_machine_file_is_one_sentence(tmp_path, old: str, n
     ("name", "message"),
     [
         ("a10", "did you mean 'a100'"),
-        ("none.toml", "No such file"),
+        ("none.toml", "there is no such file"),
         ("./", "cannot be read"),
         ("no\0.toml", "cannot be"),
     ],

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from steplab.cli import command_files, short_help
+from steplab.core import catalogue
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -57,6 +58,16 @@ def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_every_page_that_the_code_cites_exists() -> None:
+    cited = {(page, source) for source in SOURCES for page in re.findall(r"docs/[\w/-]+\.md", source.read_text())}
+    assert [pair for pair in cited if not (ROOT / pair[0]).exists()] == []
+
+
+def test_nothing_outside_of_the_repository_is_cited() -> None:
+    others = [*(ROOT / "tests").rglob("*.md"), *(ROOT / "benchmarks").glob("*.py")]
+    assert [path.name for path in (*PAGES, *SOURCES, *others) if re.search(r"\b[Ff]acts, \d", path.read_text())] == []
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
 def test_every_module_says_what_it_is(source: Path) -> None:
     assert ast.get_docstring(ast.parse(source.read_text()))
@@ -74,3 +85,18 @@ def test_every_dependency_has_its_reason() -> None:
     reasons = (ROOT / "docs" / "dependencies.md").read_text()
     names = [re.split(r"[<>=\[]", line)[0] for line in project["dependencies"]]
     assert [name for name in names if name not in reasons] == []
+
+
+def test_the_page_on_security_says_what_listens_in_every_framework() -> None:
+    page = (ROOT / "docs/security.md").read_text()
+    rows = {row.split("|")[1].strip(): row for row in page.splitlines() if row.startswith("| ")}
+    for name in catalogue.framework_names():
+        framework = catalogue.framework(name)
+        if framework.doors:
+            assert framework.doors in rows[framework.title], f"docs/security.md does not say what listens in {name}"
+
+
+def test_every_exit_code_is_documented() -> None:
+    page = (ROOT / "docs/commands/index.md").read_text()
+    codes = ("0 done", "1 a study", "2 wrong usage", "3 finished", "130 interrupted")
+    assert [code for code in codes if code not in page] == []

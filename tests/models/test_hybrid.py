@@ -1,3 +1,5 @@
+import copy
+import json
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +7,7 @@ import pandas as pd
 import pytest
 
 from steplab.core.errors import ModelError
-from steplab.models import _physics
+from steplab.models import _physics, model_from_document
 from steplab.models._parts import Parts, find_parts
 from steplab.models.hybrid import Hybrid
 from steplab.models.selection import metrics
@@ -130,3 +132,32 @@ def test_derivatives_of_the_law_are_those_of_differences(parts):
     logs = [[np.log(_physics.step_time(law, theta + sign * step, at)) for sign in (1, -1)] for step in steps]
     expected = np.column_stack([(up - down) / 2e-5 for up, down in logs])
     np.testing.assert_allclose(_physics.log_gradient(law, theta, at), expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def document():
+    """A saved model with a correction."""
+    X, y = cluster((1, 2, 3, 4), noise=0.0)
+    saved = Hybrid().fit(X, y * (1 + 0.2 * np.sin(X["batch_size"])))
+    assert len(saved.correction_.points)
+    return json.loads(json.dumps(saved.to_document()))
+
+
+@pytest.mark.parametrize("part", ["lengths", "points", "weights"])
+def test_a_correction_of_another_shape_is_damaged(document, part):
+    damaged = copy.deepcopy(document)
+    correction = damaged["state"]["correction"]
+    if part == "lengths":
+        correction |= {"lengths": [1.0], "points": [row[:1] for row in correction["points"]]}
+    else:
+        correction[part] = correction[part][:-1]
+    with pytest.raises(ModelError, match="the saved model is damaged"):
+        model_from_document(damaged)
+
+
+@pytest.mark.parametrize("role", ["intrinsic", "extrinsic"])
+def test_a_column_with_two_roles_is_damaged(document, role):
+    damaged = copy.deepcopy(document)
+    damaged["roles"][role] = damaged["roles"][role] + ["gpus", "gpus"]
+    with pytest.raises(ModelError, match="a column has two roles"):
+        model_from_document(damaged)

@@ -1,4 +1,5 @@
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from steplab.core.errors import ModelError
 from steplab.models._parser import coefficients, filled, parse_formula
-from steplab.models._user_formula import UserFormula
+from steplab.models._user_formula import Search, UserFormula
 from steplab.models.formula import Formula
 
 
@@ -46,3 +47,31 @@ def test_fits_linear_and_nonlinear_coefficients():
     y = 0.3 + 2e-3 * X["n"] ** 1.5
     model = UserFormula((), (), ("n",), expression="a + b*n^c").fit(X, y)
     np.testing.assert_allclose(model.predict(X), y, rtol=1e-3)
+
+
+def test_more_coefficients_than_a_search_can_find_are_refused():
+    text = " + ".join(f"a{number}" for number in range(31))
+    with pytest.raises(ModelError, match="more than 30 coefficients"):
+        parse_formula(text, [])
+
+
+def test_a_tower_of_powers_is_fitted_with_few_evaluations():
+    X = pd.DataFrame({"workers": np.tile([1.0, 2, 4, 8], 50), "batch_size": np.repeat([16.0, 32, 64, 128], 50)})
+    counted = []
+
+    class Counting(dict):
+        def __getitem__(self, name):
+            counted.append(name)
+            return super().__getitem__(name)
+
+    search = Search.of(parse_formula("workers**batch_size**a0", list(X)), X, np.full(len(X), 0.1))
+    evaluated = replace(search, columns=Counting(search.columns)).best([np.ones(1)] * 11)
+    assert evaluated.keys() == {"a0"}
+    # Each of 11 starts takes 20 steps and three take 100, of two evaluations with two columns each.
+    assert len(counted) <= (11 * 20 + 3 * 100) * 2 * 2
+
+
+def test_a_formula_that_takes_long_to_compute_takes_fewer_steps():
+    X = pd.DataFrame({"n": np.linspace(1, 2, 200_000)})
+    tree = parse_formula("a0*" + "*".join(["n"] * 30) + "+a1*n", ["n"])
+    assert Search.of(tree, X, np.ones(len(X)))._from(np.ones(2), 100).nfev <= 26

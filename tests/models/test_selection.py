@@ -79,3 +79,9 @@ def test_a_model_that_fails_gives_its_reason():
 def test_too_few_rows_for_the_folds_are_told():
     with pytest.raises(NotEnoughData, match="5 folds"):
         random_folds(4, None, 5)
+
+
+def test_a_condition_that_is_not_utf8_is_one_sentence():
+    frame = pd.DataFrame({"framework": pd.Series(["torch", "jax"], dtype="str")})
+    with pytest.raises(TableError, match="cannot be compared"):
+        parse_holdout("framework==tor\udcff").rows(frame)

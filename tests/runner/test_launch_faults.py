@@ -46,6 +46,11 @@ def fake_home(rooms, monkeypatch):
     return rooms
 
 
+def left_in_memory():
+    """Folders in memory without a laboratory."""
+    return [path for path in room.SHARED_MEMORY.glob(f"{room.PREFIX}*") if not room._locked(path)]
+
+
 def left_running(folder):
     found = psutil.process_iter(["cmdline"])
     return [one.info["cmdline"] for one in found if any(str(folder) in word for word in one.info["cmdline"] or [])]
@@ -97,6 +102,71 @@ def test_a_framework_that_never_answers_is_given_up_and_its_helpers_with_it(fake
     failure = pool.group(GroupKey("mxnet", "", 2, 1, 2, "sync"), 0, 1.0, lambda: None)
     assert failure.status == "timeout"
     assert not settle(lambda: left_running(fake_home))
+
+
+@pytest.mark.parametrize("framework", ["torch", "chainer"])
+def test_a_rank_stopped_before_it_is_ready_does_not_outlive_a_killed_laboratory(fake_home, framework):
+    """Neither one that the laboratory starts nor one that a launcher starts."""
+    add_fake(fake_home, framework, f"echo up >> {fake_home}/up; kill -STOP $$")
+    with subprocess.Popen([sys.executable, "-c", LABORATORY, framework], stdout=subprocess.DEVNULL) as laboratory:
+        assert settle(lambda: len(started(fake_home)) < 2, START_S) is False
+        laboratory.kill()
+    assert not settle(lambda: left_running(fake_home))
+
+
+def started(folder):
+    path = folder / "up"
+    return path.read_text().split() if path.exists() else []
+
+
+def test_a_temporary_folder_with_a_long_name_serves(rooms):
+    long = rooms / ("a" * 60) / ("b" * 60)
+    long.mkdir(parents=True)
+    done = run_synthetic(rooms, {"TMPDIR": str(long)}, workers=2)
+    assert done.returncode == 0, done.stderr
+    assert not list(long.iterdir())
+
+
+@pytest.mark.framework("chainer")
+def test_a_temporary_folder_with_a_long_name_serves_a_launcher(rooms, monkeypatch):
+    long = rooms / ("a" * 60) / ("b" * 60)
+    long.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    group, failure = opened("chainer")
+    group.close()
+    assert failure is None
+    assert not list(long.iterdir())
+
+
+def test_too_few_file_descriptors_are_a_record_with_its_reason(rooms):
+    done = run_synthetic(rooms, {}, workers=60, before="ulimit -n 40; ")
+    assert done.returncode == 3, done.stderr
+    (record,) = [json.loads(path.read_bytes()) for path in (rooms / "out").rglob("records/**/*.json")]
+    assert record["status"] == "failed"
+    assert "Too many open files" in record["reason"]
+
+
+@pytest.mark.parametrize("inodes", [2, 4, 6])
+def test_a_temporary_folder_without_inodes_is_a_record_with_its_reason(rooms, inodes):
+    place = rooms / "small"
+    place.mkdir()
+    mount = f"mount -t tmpfs -o nr_inodes={inodes},size=1m none {place}; TMPDIR={place} "
+    done = run_synthetic(rooms, {}, workers=2, before=mount, around=["unshare", "--user", "--map-root-user", "--mount"])
+    assert done.returncode == 3, done.stderr
+    (record,) = [json.loads(path.read_bytes()) for path in (rooms / "out").rglob("records/**/*.json")]
+    assert (record["status"], "No space left on device" in record["reason"]) == ("failed", True)
+
+
+def run_synthetic(folder, variables, workers, before="", around=()):
+    study = folder / "study.toml"
+    study.write_text(
+        f'[study]\nname = "s"\nkind = "step"\n[factors]\nframework = ["synthetic"]\nworkers = [{workers}]\n'
+        "[design]\nreplicates = 1\n[measure]\niterations = 5\nretries = 0\n"
+    )
+    command = f"{before}{sys.executable} -m steplab run {study} --out {folder / 'out'}"
+    return subprocess.run(
+        [*around, "sh", "-c", command], env={**os.environ, **variables}, capture_output=True, text=True, check=False
+    )
 
 
 def test_an_interpreter_that_cannot_be_executed_is_a_failure(fake_home):
@@ -189,5 +259,6 @@ def test_nothing_survives_a_killed_laboratory(rooms, framework):
     assert said == "None\n"
     assert len(running) >= 3
     assert not settle(lambda: left_running(rooms))
-    room.sweep(now=time.time() + 3600)
+    room.sweep()
     assert not list(rooms.glob("steplab-*"))
+    assert not left_in_memory()

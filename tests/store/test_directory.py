@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from steplab.core import aside
 from steplab.core.errors import InputError
 from steplab.store.directory import Directory
 
@@ -92,11 +93,12 @@ def test_a_directory_that_was_exchanged_for_a_link_keeps_its_writer(directory: D
     assert (directory.path / "moved" / "file").read_text() == "new"
 
 
-def test_what_a_dead_process_left_half_written_is_swept(directory: Directory) -> None:
-    host = socket.gethostname()
-    owners = (f"{host}~999999999", f"{host}~{os.getpid()}", "far~1", f"{host}~²")
-    dead, alive, elsewhere, odd = (directory.path / f".x.json~{owner}~0.tmp" for owner in owners)
-    for path in (dead, alive, elsewhere, odd):
-        path.write_text("half")
+def test_what_a_dead_process_left_half_written_is_swept(directory: Directory, outside: Path) -> None:
+    here = aside.name_aside("x.json")
+    dead, elsewhere = here.replace(f"~{os.getpid()}~", "~999999999~"), here.replace(socket.gethostname(), "far")
+    for name in (here, dead, elsewhere):
+        (directory.path / name).write_text("half")
+    link = dead.replace("x.json", "link")
+    (directory.path / link).symlink_to(outside / "file")
     directory.sweep()
-    assert [path.exists() for path in (dead, alive, elsewhere, odd)] == [False, True, True, True]
+    assert sorted(names(directory)) == sorted([here, elsewhere, link])

@@ -1,4 +1,7 @@
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +65,7 @@ def test_epochs_of_a_run_are_grouped(tmp_path):
     ("t.csv", "", "not a readable table"),
     ("t.csv", "a,b\n", "no rows"),
     ("t.csv", "a,b\n1,2\n1,2,3,4\n", "not a readable table"),
-    ("t.parquet", "nonsense", "not a readable Parquet"),
+    ("t.parquet", "nonsense", "not a readable table"),
     ("t.xlsx", "x", "cannot be read"),
 ])  # fmt: skip
 def test_what_is_no_table_is_one_sentence(tmp_path, name, text, message):
@@ -80,3 +83,41 @@ def test_every_clean_name_is_a_name_and_stays_itself(text):
     name = clean_name(text)
     assert name.isidentifier()
     assert clean_name(name) == name
+
+
+def written(path, table, metadata=None):
+    pq.write_table(table if metadata is None else table.replace_schema_metadata({b"pandas": metadata}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [b"{}", b"not json", b'{"index_columns": ["x"], "columns": []}', b'{"index_columns": 3}', b"\xff", b"[]"],
+)
+def test_damaged_notes_of_pandas_in_parquet_are_one_sentence(tmp_path, metadata):
+    path = written(tmp_path / "t.parquet", pa.table({"a": [1, 2], "t": [0.1, 0.2]}), metadata)
+    try:
+        assert len(read_source(path).frame) == 2
+    except TableError as error:
+        assert str(error).startswith(f"{path}: this is not a readable table")
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.string()])
+def test_cells_that_are_not_utf8_are_one_sentence(tmp_path, kind):
+    cells = pa.array([b"\xff\xfe", b"ok"], pa.binary()).view(kind) if kind == pa.string() else [b"\xff\xfe", b"ok"]
+    path = written(tmp_path / "t.parquet", pa.table({"a": cells, "t": [0.1, 0.2]}))
+    try:
+        assert len(read_source(path).frame) == 2
+    except TableError as error:
+        assert str(path) in str(error)
+
+
+def test_a_billion_equal_cells_in_a_small_file_are_counted_before_they_are_unpacked(tmp_path):
+    path = tmp_path / "t.parquet"
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1_000_000, np.int8)), pa.array(["same"]))
+    with pq.ParquetWriter(path, pa.schema({"a": column.type})) as writer:
+        for _ in range(60):
+            writer.write_table(pa.table({"a": column}))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(TableError, match="it has more than"):
+        read_source(path)

@@ -2,7 +2,7 @@
 
 A command file defines `app`, a `typer.Typer`; its module docstring's first line is the help in the list of
 commands. Files whose name begins with an underscore hold what commands share. Exit codes: 0 done, 1 an input
-is wrong, 2 wrong usage, 3 finished but some trials failed.
+is wrong, 2 wrong usage, 3 finished but some trials failed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -87,20 +87,23 @@ def _leave() -> None:
 
 def main() -> None:
     """Run the command line; whatever goes wrong becomes one sentence and an exit code."""
+    from steplab.cli._streams import guard
+
     gc.set_threshold(COLLECT_EVERY)
     atexit.register(_leave)
+    guard()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk may show here only
     except SteplabError as error:
         if "--json" in sys.argv:
             from steplab.cli._output import print_json
 
             print_json({"error": str(error)})
-        typer.echo(f"steplab: {error}", err=True)
+        print(f"steplab: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        typer.echo("steplab: interrupted", err=True)
+        print("steplab: interrupted", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)

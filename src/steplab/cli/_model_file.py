@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplab.core.errors import ModelError, StoreError
+
+MOST_BYTES = 256 << 20  # a forest of many trees has some megabytes
 
 if TYPE_CHECKING:
     from steplab.models.base import PerformanceModel
@@ -16,29 +17,26 @@ def write_model(model: PerformanceModel, path: Path) -> None:
     """Write a model's JSON document; the file is complete or it is not there."""
     import orjson
 
+    from steplab.store.records import write_file
+
     content = orjson.dumps(model.to_document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as aside:
-            aside.write(content + b"\n")
-        Path(aside.name).chmod(0o644)
-        Path(aside.name).replace(path)
     except OSError as error:
-        raise StoreError(f"{path}: the model cannot be written ({error.strerror})") from error
+        raise StoreError(f"{path.parent}: cannot be made ({error.strerror})") from None
+    write_file(path, content + b"\n")
 
 
 def read_model(path: Path) -> PerformanceModel:
     """The model in a file."""
     import orjson
 
+    from steplab.core.files import read_regular
+    from steplab.core.parsing import parsing
     from steplab.models import model_from_document
 
-    try:
-        document = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise ModelError(f"it cannot be read ({error.strerror})", where=str(path)) from error
-    except orjson.JSONDecodeError as error:
-        raise ModelError("this is not a JSON document", where=str(path)) from error
+    with parsing("this is not a JSON document", str(path), ModelError):
+        document = orjson.loads(read_regular(path, MOST_BYTES))
     try:
         return model_from_document(document)
     except ModelError as error:

@@ -1,20 +1,45 @@
-"""What commands share: JSON on stdout, tables that fit a terminal, the line on what to do next."""
+"""What commands share: JSON on stdout, tables that fit a terminal, the line on what to do next.
+
+Names, levels and reasons are other people's text. None of it is markup, and whatever would steer a terminal is made
+visible here, once for all commands.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TextColumn
     from rich.table import Table
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
+# Control characters but tab and newline, signs that turn the direction of writing, and halves of signs, of which the
+# name of a file has some that is not UTF-8.
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+NOT_ASCII = re.compile("[^\n -~]")
+
+
+def visible(text: str) -> str:
+    r"""The text with all that would steer a terminal written as codes.
+
+    >>> print(visible("red: \x1b[31m, a bell: \x07"))
+    red: \x1b[31m, a bell: \x07
+    """
+    return STEERING.sub(lambda found: escaped(found[0]), text)
+
+
+def escaped(sign: str) -> str:
+    """A sign as its code."""
+    return f"\\x{ord(sign):02x}" if ord(sign) < 256 else ascii(sign)[1:-1]
+
 
 ModulesOption = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Where the study's own networks (module:…) are; their code runs.")
@@ -28,36 +53,78 @@ def command_app(text: str = "") -> typer.Typer:
 
 def print_json(document: object) -> None:
     """Write one JSON document to stdout; NaN and infinities become null."""
+    import json
+
     import orjson
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    sys.stdout.write(orjson.dumps(document, option=options).decode() + "\n")
+    try:
+        content = orjson.dumps(document, option=options)
+    except orjson.JSONEncodeError:
+        content = orjson.dumps(_whole(document), option=options)
+    unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    coded = (STEERING if unicode else NOT_ASCII).sub(lambda found: json.dumps(found[0])[1:-1], content.decode())
+    # json.dumps leaves one control character as it is.
+    sys.stdout.write(coded.replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
 
 
+def _whole(value: object) -> object:
+    """The same without halves of signs, which JSON cannot hold."""
+    from dataclasses import asdict, is_dataclass
+
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_whole(key): _whole(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(one) for one in value]
+    return _whole(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console that colours only on a terminal and respects NO_COLOR."""
+    """A console for plain text that colours only on a terminal and respects NO_COLOR."""
     from rich.console import Console
+
+    from steplab.cli._streams import Stream, Styled
+
+    class Plain(Console):
+        """What is printed is text: no markup, no emoji codes, nothing that steers the terminal."""
+
+        def render_str(self, text: str, **options: Any) -> Any:
+            return super().render_str(visible(text), **options | {"markup": False, "emoji": False})
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else 100
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=width)
+    file = cast(IO[str], Styled(stream)) if isinstance(stream, Stream) else None
+    return Plain(stderr=stderr, file=file, highlight=False, soft_wrap=False, width=width)
+
+
+def progress_text(field: str, style: str = "") -> TextColumn:
+    """A column of a progress bar: a field of the task as plain text."""
+    from rich.progress import Task, TextColumn
+    from rich.text import Text
+
+    class Plain(TextColumn):
+        def render(self, task: Task) -> Text:
+            return Text(visible(self.text_format.format(task=task)), style=style)
+
+    return Plain(f"{{task.{field}}}")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "", left: int = 1) -> Table:
-    """A plain table; the first `left` columns are text, the others numbers."""
+    """A plain table for a `console`; the first `left` columns are text, the others numbers."""
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
 
     made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         made.add_column(column, justify="left" if i < left else "right", overflow="fold")
     for row in rows:
-        made.add_row(*(escape("-" if cell is None else str(cell)) for cell in row))
+        made.add_row(*("-" if cell is None else str(cell) for cell in row))
     return made
 
 
 def next_step(text: str) -> None:
     """One line on stderr that says what to do next; never broken, so that it can be copied."""
-    console(stderr=True).print(f"next: {text}", style="dim", markup=False, soft_wrap=True)
+    console(stderr=True).print(f"next: {text}", style="dim", soft_wrap=True)

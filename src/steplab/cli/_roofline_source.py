@@ -107,12 +107,21 @@ def of_configuration(
     from steplab.costs.network import cost
     from steplab.runner.workloads import workload_of
 
+    _expect_known(record)
     resolved, workload = workload_of(record.config, modules)
     counted, row = cost(workload), roofs.row(record.threads)
     times = times_of(rows, layers, resolved.accumulate)
     points = placed(counted, times, row, resolved.optimizer)
     notes = tuple(_notes(record, roofs, counted, times))
     return Roofline(describe(record.config), roofs.machine, row, tuple(points), notes)
+
+
+def _expect_known(record: Record) -> None:
+    """What a foreign source does not say is not known: the defaults of our own trials would count another network."""
+    missing = [name for name in ("framework", "network", "dataset") if name not in record.config]
+    if "imported" in record.measure and missing:
+        hint = "import it again with --set framework=torch,network=lenet5,dataset=mnist"
+        raise RecordError(f"nothing can be counted: {', '.join(missing)} of its trials is not known", hint=hint)
 
 
 def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) -> Iterator[str]:

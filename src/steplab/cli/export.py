@@ -100,12 +100,15 @@ def _file(wish: _Wish, to: Path) -> _Written:
     import pyarrow.parquet
 
     from steplab.store import records, tables
+    from steplab.store.spreadsheet import defused
 
     _must_have_parent(to)
     made = tables.load(wish.folder).table(wish.table)
     content = io.BytesIO()
-    writer = pyarrow.csv.write_csv if to.suffix == ".csv" else pyarrow.parquet.write_table
-    writer(made, content)
+    if to.suffix == ".csv":
+        pyarrow.csv.write_csv(defused(made), content)
+    else:
+        pyarrow.parquet.write_table(made, content)
     records.write_file(to, content.getvalue())
     about = {"rows": made.num_rows, "columns": made.column_names}
     return _Written(str(to), f"{made.num_rows} rows of {wish.table} in {to}", about)

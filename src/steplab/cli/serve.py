@@ -117,17 +117,15 @@ class View:
         self.things = {"/": served("text/html; charset=utf-8", page), "/state.json": served("application/json", news)}
 
     def _progress(self, seen: Overview, noise: str) -> dict[str, Any]:
-        """How many trials are done, failed and left, and the time that is left by those that are done."""
-        from steplab.cli._plan import summary
+        """How many trials are done, failed, unsupported and left, and the time that is left by those that are done."""
+        from steplab.cli._plan import own_trials, summary
         from steplab.core.study_file import read_study
-        from steplab.design.plan import plan
         from steplab.store.paths import StudyFolder
 
         place = StudyFolder(self.folder)
-        study = read_study(place.study, place.read)
-        trials = set(seen.briefs) if study.imported else {trial.id for trial in plan(study)}
-        took = [seen.briefs[trial].seconds for trial in trials if trial in seen.briefs]
-        counts = summary(place, trials, seen)
+        trials, own = own_trials(read_study(place.study, place.read), seen.briefs.keys())
+        ended = [seen.briefs[trial] for trial in own]
+        counts = summary(place, trials, ended)
         del counts["folder"]
-        each = sum(took) / len(took) if took else None
+        each = sum(brief.seconds for brief in ended) / len(ended) if ended else None
         return counts | {"noise": noise, "seconds_left": None if each is None else each * counts["left"]}

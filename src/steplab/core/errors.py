@@ -16,6 +16,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 1500  # characters of a part of a sentence
+
 
 class SteplabError(Exception):
     """Anything steplab reports to a person instead of a traceback."""
@@ -25,8 +27,15 @@ class InputError(SteplabError):
     """A mistake in what a person wrote: what is wrong, where, and what to do instead."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        self.what, self.where, self.hint = what, where, hint
-        super().__init__(": ".join(part for part in (where, what) if part) + (f"; {hint}" if hint else ""))
+        self.what, self.where, self.hint = map(_short, (what, where, hint))
+        told = ": ".join(part for part in (self.where, self.what) if part)
+        super().__init__(told + (f"; {self.hint}" if hint else ""))
+
+
+def _short(text: str) -> str:
+    """A text that is still a part of a sentence, whatever a file or a person put into it."""
+    line = " ".join(text.splitlines())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
 class StudyError(InputError):

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from steplab.core.errors import InputError
 
@@ -34,6 +35,18 @@ def read_regular(path: Path, limit: int) -> bytes:
     """
     expect_regular(path.stat().st_mode, str(path))  # before it is opened: opening a device may do something
     return read_opened(os.open(path, OPEN), limit, str(path))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file to be read piece by piece; what it may raise is what `read_regular` does."""
+    expect_regular(path.stat().st_mode, str(path))
+    file = os.fdopen(os.open(path, OPEN), "rb")
+    try:
+        expect_regular(os.fstat(file.fileno()).st_mode, str(path))
+    except (OSError, InputError):
+        file.close()
+        raise
+    return file
 
 
 def read_opened(descriptor: int, limit: int, where: str) -> bytes:

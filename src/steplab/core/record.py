@@ -3,6 +3,7 @@
 Format history
 1  first version
 2  mode `overlap`, t_md, epochs, what GPUs did, throttling, clock offsets; all optional, so that 1 stays readable
+3  the environment variables that the ranks saw, steplab among the versions; optional, so that 2 stays readable
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidato
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
 from steplab.core.errors import RecordError
-from steplab.core.trial import Kind, Level, Status, accumulation, trial_id
+from steplab.core.trial import PLAIN_LEVELS, Kind, Level, Status, accumulation, is_plain_level, trial_id
 
-FORMAT = 2
+FORMAT = 3
 MAX_BYTES = 1 << 30  # a larger file is not a record
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, lt=1 << 31)]  # the tables hold 32 bits
 
 
 def _quickly(values: Any, check: ValidatorFunctionWrapHandler) -> Any:
@@ -56,22 +59,22 @@ class LayerTime(_Part):
     """Seconds of one layer in one iteration."""
 
     layer: str
-    iteration: int
-    t_f: float
-    t_b: float
+    iteration: Count
+    t_f: Finite
+    t_b: Finite
 
 
 class Epoch(_Part):
     """One epoch of a training trial: its training time (validation apart) and what the network had learned after it."""
 
-    epoch: Annotated[int, Field(ge=1)]
+    epoch: Annotated[Count, Field(ge=1)]
     seconds: Seconds
     validation_s: Seconds
-    iterations: int
+    iterations: Count
     loss: float | None
     train_accuracy: float | None
     validation_accuracy: float | None
-    attempt: int = 0  # how often the training had been continued from its checkpoint before
+    attempt: Count = 0  # how often the training had been continued from its checkpoint before
 
 
 class Gpu(_Part):
@@ -86,11 +89,11 @@ class Gpu(_Part):
 class Rank(_Part):
     """What one rank measured and used."""
 
-    rank: Annotated[int, Field(ge=0)]
+    rank: Count
     host: str
     pid: int
-    cpu_s: float
-    peak_bytes: float
+    cpu_s: Finite
+    peak_bytes: Finite
     loss: float | None
     modes: dict[str, Mode]
     layers: list[LayerTime] | None = None
@@ -112,6 +115,13 @@ class EnvironmentInfo(_Part):
     name: str
     python: str
     lock: list[str]
+
+
+class Variables(_Part):
+    """The environment variables that change a framework, as one rank saw them."""
+
+    seen: dict[str, str]
+    own: list[str]  # those that steplab has set itself, such as the number of threads
 
 
 class DataInfo(_Part):
@@ -136,13 +146,13 @@ class Head(_Part):
     format: Annotated[int, Field(ge=1, le=FORMAT)] = FORMAT
     study: str
     trial: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-    replicate: Annotated[int, Field(ge=0)]
+    replicate: Count
     kind: Kind
     status: Status
     reason: str = ""
     config: dict[str, Level]
     started: str
-    seconds: Annotated[float, Field(allow_inf_nan=False)]
+    seconds: Finite
 
 
 class Record(Head):
@@ -153,8 +163,9 @@ class Record(Head):
     resolved: dict[str, Level | dict[str, Level]]
     measure: dict[str, Level | None]
     ranks: list[Rank] = []
-    threads: int
+    threads: Count
     versions: dict[str, str] = {}
+    variables: list[Variables] = []  # of each rank
     machine: dict[str, Level | None] = {}
     environment: EnvironmentInfo | None = None
     data: DataInfo
@@ -172,14 +183,23 @@ class Record(Head):
         return self
 
     @model_validator(mode="after")
+    def _plain(self) -> Record:
+        resolved = {name: value for name, value in self.resolved.items() if not isinstance(value, dict)}
+        for name, value in (*resolved.items(), *self.config.items()):
+            if not is_plain_level(value):
+                raise ValueError(f"{name} is no plain level; {PLAIN_LEVELS}")
+        return self
+
+    @model_validator(mode="after")
     def _measured(self) -> Record:
         if self.status != "ok":
             return self
         if not self.ranks or any("native" not in rank.modes for rank in self.ranks):
             raise ValueError("a trial that ended well needs ranks with native times")
         for name in ("batch_size", "workers"):
-            if not _is_size(self.resolved.get(name)):
-                raise ValueError(f"resolved.{name} must be a number above 0")
+            for part, value in (("resolved", self.resolved.get(name)), ("config", self.config.get(name, 1))):
+                if not _is_size(value):
+                    raise ValueError(f"{part}.{name} must be a number above 0")
         if not _accumulates(str(self.resolved.get("strategy", "sync"))):
             raise ValueError("resolved.strategy must be accumulate:k with a whole number k, or another strategy")
         return self

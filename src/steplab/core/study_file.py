@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from steplab.core import catalogue
 from steplab.core.errors import InputError, StudyError, allowed, nearest
 from steplab.core.files import read_regular
+from steplab.core.parsing import parsing
 from steplab.core.study import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
 from steplab.core.trial import Level
 from steplab_worker.options import Option
@@ -106,10 +107,8 @@ class _Reader:
         return train
 
     def _toml(self) -> dict[str, Any]:
-        try:
+        with parsing("is not valid TOML", str(self.path), StudyError):
             tables = tomllib.loads(self.text)
-        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-            raise StudyError(f"is not valid TOML: {error}", where=str(self.path)) from None
         for name in tables:
             if name not in SECTIONS:
                 raise self.fail(f"unknown section {name!r}", nearest(name, SECTIONS), section=name)

@@ -10,6 +10,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from steplab.core.errors import InputError, nearest
+from steplab.core.parsing import parsing, read_text
 from steplab.costs.roofline import Ceiling, Ceilings, Level
 
 MAX_BYTES = 1 << 20
@@ -78,10 +79,10 @@ def _level(said: _Memory) -> Level:
 
 def _parsed(machine: str) -> tuple[str, _MachineFile]:
     where, text = _text(machine)
+    with parsing("is not TOML", where):
+        said = tomllib.loads(text)
     try:
-        return where, _MachineFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", where=where) from None
+        return where, _MachineFile.model_validate(said)
     except ValidationError as errors:
         raise InputError(_first(errors), where=where, hint=_FIELDS) from None
 
@@ -105,10 +106,4 @@ def _text(machine: str) -> tuple[str, str]:
     if not machine.endswith(".toml") and "/" not in machine:
         hint = nearest(machine, machine_names()) + ", or a path to FILE.toml"
         raise InputError(f"there is no machine {machine!r}", where="--machine", hint=hint)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError("is too large for a machine file", where=machine)
-        return machine, path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        raise InputError(f"cannot be read ({why})", where=machine) from None
+    return machine, read_text(path, MAX_BYTES)

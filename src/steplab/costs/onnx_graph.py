@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from steplab.core.errors import InputError
+from steplab.core.files import open_regular
+from steplab.core.parsing import parsing
 from steplab.costs.operation import Operation, Weight, Workload
 from steplab_worker.graph import INPUT, Shape
 
@@ -47,10 +49,8 @@ def read_onnx(path: str, batch: int = 1, input_shape: Sequence[int] | None = Non
 
 def from_model(content: bytes, path: str, batch: int) -> Workload:
     """The network in a model whose shapes have been inferred."""
-    try:
+    with parsing("has a layer that does not fit", f"onnx:{path}"):
         return _workload(content, path, batch)
-    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"has a layer that does not fit: {error}", where=f"onnx:{path}") from error
 
 
 def _workload(content: bytes, path: str, batch: int) -> Workload:
@@ -65,8 +65,8 @@ def _workload(content: bytes, path: str, batch: int) -> Workload:
 
 def _inferred(path: str, batch: int, input_shape: Sequence[int] | None) -> bytes:
     where = f"onnx:{path}"
-    if not Path(path).is_file():
-        raise InputError("there is no such file", where=where)
+    with parsing("is no ONNX model", where):
+        open_regular(Path(path)).close()
     job = json.dumps({"path": path, "batch": batch, "shape": None if input_shape is None else list(input_shape)})
     command = [sys.executable, "-P", "-m", "steplab.costs.onnx_shapes"]  # -P: nothing is imported from where we are
     try:

@@ -14,29 +14,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from steplab.core.errors import InputError
+from steplab.core.files import read_regular
+from steplab.core.parsing import parsing
 from steplab.costs.onnx_folding import ROUNDS, SMALL, fold
 
-MAX_BYTES = 2**31  # protobuf can hold no more
+MAX_BYTES = 2**31 - 1  # protobuf can hold no more
 MAX_NODES = 100_000
 
 
-class ModelFileError(Exception):
+class ModelFileError(InputError):
     """What is wrong with the file, for a person."""
 
 
 def load(path: str) -> Any:
     """The model in a file, without external data."""
     import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-    with Path(path).open("rb") as file:
-        data = file.read(MAX_BYTES)
-    if len(data) == MAX_BYTES:
-        raise ModelFileError("is larger than 2 GiB")
-    try:
-        model = onnx.load_model_from_string(data)
-    except (DecodeError, ValueError, TypeError) as error:
-        raise ModelFileError("is not an ONNX model") from error
+    with parsing("is not an ONNX model", "", ModelFileError):
+        model = onnx.load_model_from_string(read_regular(Path(path), MAX_BYTES))
     if not model.graph.node:
         raise ModelFileError("is not an ONNX model, or has no layers")
     if len(model.graph.node) > MAX_NODES:
@@ -110,15 +106,10 @@ def answer(job: dict[str, Any]) -> bytes:
 
 def infer(model: Any) -> Any:
     """The model with the shapes that can be inferred."""
-    from onnx import checker, shape_inference
+    from onnx import shape_inference
 
-    try:
+    with parsing("has layers that do not fit", "", ModelFileError):
         return shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except MemoryError as error:
-        raise ModelFileError("needs more memory for its shapes than a sound model does") from error
-    except (shape_inference.InferenceError, checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ModelFileError(f"has layers that do not fit: {lines[-1][:200] if lines else error}") from error
 
 
 def limit(size: int) -> None:
@@ -131,14 +122,13 @@ def main() -> int:
     """Read the job, answer it."""
     job = json.load(sys.stdin)
     try:
-        limit(Path(job["path"]).stat().st_size)
-        sys.stdout.buffer.write(answer(job))
-    except ModelFileError as problem:
-        sys.stderr.write(str(problem))
+        with parsing("is not a sound ONNX model", ""):
+            limit(Path(job["path"]).stat().st_size)
+            made = answer(job)
+    except InputError as problem:
+        sys.stderr.write(problem.what)
         return 2
-    except OSError as error:
-        sys.stderr.write(f"cannot be read: {error.strerror}")
-        return 2
+    sys.stdout.buffer.write(made)
     return 0
 
 

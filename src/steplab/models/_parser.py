@@ -17,6 +17,7 @@ BINARY: dict[type[ast.operator], str] = {
 }  # fmt: skip
 LONGEST = 2000
 DEEPEST = 40
+MOST_COEFFICIENTS = 30  # more are not found by a search from a few starts, and not believed by anybody
 
 
 def parse_formula(text: str, columns: Collection[str]) -> Node:
@@ -41,7 +42,10 @@ def parse_formula(text: str, columns: Collection[str]) -> Node:
         tree = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _wrong(f"{text!r} is not arithmetic") from None
-    return _node(tree, set(columns), quoted, 0)
+    made = _node(tree, set(columns), quoted, 0)
+    if len(coefficients(made)) > MOST_COEFFICIENTS:
+        raise _wrong(f"it has more than {MOST_COEFFICIENTS} coefficients")
+    return made
 
 
 def _wrong(what: str, hint: str = "write such as 'a0 + a1*batch_size*log2(workers)'") -> ModelError:
@@ -112,3 +116,10 @@ def filled(tree: Node, values: Mapping[str, float]) -> Node:
     if "args" in tree:
         copy["args"] = [filled(part, values) for part in tree["args"]]
     return copy
+
+
+def with_columns(tree: Node) -> Node:
+    """The tree with columns in place of its coefficients, to be computed for many values of them."""
+    if tree["op"] == "coefficient":
+        return column(tree["name"])
+    return {**tree, "args": [with_columns(part) for part in tree["args"]]} if "args" in tree else tree

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import least_squares
+from scipy.optimize import OptimizeResult, least_squares
 
 from steplab.core.errors import ModelError
-from steplab.models._parser import coefficients, filled, parse_formula
-from steplab.models.base import Array, Parameter, PerformanceModel
+from steplab.models._parser import coefficients, filled, parse_formula, with_columns
+from steplab.models.base import Array, Parameter, PerformanceModel, folds
 from steplab.models.formula import Formula
 
 STARTS = 8
+STEPS_FIRST, STEPS, FINALISTS = 20, 100, 3  # all starts take a few steps, the best of them go on
+WORK = 1e9  # operations on a row that one descent may take: a few seconds
 
 
 class UserFormula(PerformanceModel):
@@ -42,8 +45,19 @@ class UserFormula(PerformanceModel):
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         tree = self._tree()
-        self.values_ = fitted(tree, frame, y)
+        search = Search.of(tree, frame, y)
+        self.values_ = search.best(starts_for(tree, y)) if search.names else {}
         self.tree_ = filled(tree, self.values_)
+
+    def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
+        """Refits from the full solution: quick, and still unseen."""
+        tree, predicted = self._tree(), np.empty(len(y))
+        start = np.array(list(self.values_.values()))
+        for train, test in folds(len(y), groups, self.interval_folds):
+            search = Search.of(tree, frame.iloc[train], y[train])
+            found = search.best([start]) if search.names else {}
+            predicted[test] = Formula(filled(tree, found)).evaluate(frame.iloc[test])
+        return predicted
 
     def _predict(self, frame: pd.DataFrame) -> Array:
         return Formula(self.tree_).evaluate(frame)
@@ -64,26 +78,57 @@ class UserFormula(PerformanceModel):
         self.values_ = {str(name): float(value) for name, value in state["values"].items()}
 
 
-def fitted(tree: dict[str, Any], frame: pd.DataFrame, y: Array) -> dict[str, float]:
-    """The coefficients with the least squared relative error; ModelError if the formula has no value."""
-    names = coefficients(tree)
-    scale = np.maximum(np.abs(y), 0.1 * np.median(np.abs(y)) or 1.0)
+@dataclass(frozen=True)
+class Search:
+    """The search for the coefficients of a formula over the rows of a table; all it needs is laid out once."""
 
-    def residuals(theta: Array) -> Array:
-        value = Formula(filled(tree, dict(zip(names, theta, strict=True)))).evaluate(frame)
-        return np.asarray(np.clip(np.nan_to_num((value - y) / scale, nan=1e6), -1e6, 1e6))
+    formula: Formula  # coefficients as columns
+    names: Sequence[str]
+    columns: Mapping[str, Array]
+    y: Array
+    scale: Array
 
-    if not names:
-        return {}
+    @classmethod
+    def of(cls, tree: dict[str, Any], frame: pd.DataFrame, y: Array) -> Search:
+        """The search for a tree's coefficients."""
+        names = coefficients(tree)
+        formula = Formula(with_columns(tree))
+        columns = {name: frame[name].to_numpy(float) for name in formula.columns() - set(names)}
+        return cls(formula, names, columns, y, np.maximum(np.abs(y), 0.1 * np.median(np.abs(y)) or 1.0))
+
+    def residuals(self, theta: Array) -> Array:
+        """Relative errors; where the formula has no value, a large one."""
+        known = dict(zip(self.names, np.asarray(theta, float), strict=True))
+        value = self.formula.values({**self.columns, **known}, len(self.y))
+        return np.asarray(np.clip(np.nan_to_num((value - self.y) / self.scale, nan=1e6), -1e6, 1e6))
+
+    def best(self, starts: Sequence[Array]) -> dict[str, float]:
+        """The coefficients with the least squared relative error; ModelError if the formula has no value."""
+        # Far starts may overflow on their way; they lose, and that is all.
+        with np.errstate(all="ignore"):
+            first = sorted((self._from(start, STEPS_FIRST) for start in starts), key=_cost)
+            found = min((self._from(one.x, STEPS) for one in first[:FINALISTS]), key=_cost)
+        if np.max(np.abs(found.fun)) >= 1e6:
+            raise ModelError("it has no value for some rows", where="formula", hint="check logarithms and roots")
+        return dict(zip(self.names, (float(value) for value in found.x), strict=True))
+
+    def _from(self, start: Array, steps: int) -> OptimizeResult:
+        """Descend from a start; a formula that takes long to compute takes fewer steps."""
+        affordable = int(WORK / (_size(self.formula.tree) * (len(self.y) + 500) * (len(self.names) + 1)))
+        return least_squares(self.residuals, start, x_scale="jac", max_nfev=max(3, min(steps, affordable)))
+
+
+def _cost(result: OptimizeResult) -> float:
+    return float(result.cost)
+
+
+def _size(tree: Mapping[str, Any]) -> int:
+    return 1 + sum(_size(part) for part in tree.get("args", ()))
+
+
+def starts_for(tree: dict[str, Any], y: Array) -> list[Array]:
+    """Where the search begins: coefficients may multiply anything, so they spread over orders of magnitude."""
+    count, typical = len(coefficients(tree)), float(np.median(np.abs(y)))
     generator = np.random.default_rng(0)
-    typical = float(np.median(np.abs(y)))
-    # Coefficients may multiply anything, so the starts spread over orders of magnitude.
-    starts = [np.full(len(names), typical), np.ones(len(names)), np.zeros(len(names))]
-    starts += [typical * 10 ** generator.uniform(-4, 1, len(names)) for _ in range(STARTS)]
-    # Far starts may overflow on their way; they lose, and that is all.
-    with np.errstate(all="ignore"):
-        found = [least_squares(residuals, start, x_scale="jac", max_nfev=100) for start in starts]
-    best = min(found, key=lambda result: float(result.cost))
-    if np.max(np.abs(best.fun)) >= 1e6:
-        raise ModelError("it has no value for some rows", where="formula", hint="check logarithms and roots")
-    return dict(zip(names, (float(value) for value in best.x), strict=True))
+    starts = [np.full(count, typical), np.ones(count), np.zeros(count)]
+    return starts + [typical * 10 ** generator.uniform(-4, 1, count) for _ in range(STARTS)]

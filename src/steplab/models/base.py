@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
+from steplab.core.parsing import parsing
 from steplab.models._threads import one_thread
 from steplab.models.formula import Formula
 from steplab.models.intervals import Conformal, calibrate, excess
@@ -187,20 +188,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         if document.get("format") != FORMAT or document.get("version") != VERSION:
             what = f"format {document.get('format')!r} version {document.get('version')!r} cannot be read"
             raise ModelError(what, hint=f"this steplab reads {FORMAT!r} version {VERSION}")
-        try:
+        with parsing("the saved model is damaged", "", ModelError):
             return cls._from_checked(document)
-        except ModelError:
-            raise
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-        ) as error:
-            raise ModelError(f"the saved model is damaged ({type(error).__name__}: {error})") from error
 
     @classmethod
     def name(cls) -> str:
@@ -214,10 +203,12 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         model = cls(**_options(cls, document["options"]))
         roles = document["roles"]
         model.roles_ = Roles(*(tuple(_strings(roles[role])) for role in ROLE_OPTIONS))
+        _different(model.roles_.columns)
         model.range_ = {c: _bounds(document["range"][c]) for c in model.roles_.numeric}
         model.levels_ = {c: tuple(_strings(document["levels"][c])) for c in model.roles_.categorical}
         model.interval_ = Conformal.from_document(document["interval"])
         model.target_, model.rows_ = str(document["target"]), int(document["rows"])
+        _require_finite(document["state"])
         model._restore(document["state"])
         return model
 
@@ -294,10 +285,24 @@ def numbers(value: object, *shape: int | None) -> Array:
     return array
 
 
+def _require_finite(state: object) -> None:
+    """A saved state holds finite numbers only, however a model reads them."""
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
+    for part in parts:
+        if isinstance(part, float) and not np.isfinite(part):
+            raise ValueError("a number is not finite")
+        _require_finite(part)
+
+
 def _strings(value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError("a list of names is damaged")
     return value
+
+
+def _different(columns: Sequence[str]) -> None:
+    if len(set(columns)) < len(columns) or not columns:
+        raise ValueError("a column has two roles, or none has one")
 
 
 def _bounds(value: object) -> tuple[float, float]:

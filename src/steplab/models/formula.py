@@ -91,9 +91,12 @@ class Formula:
 
     def evaluate(self, X: pd.DataFrame) -> Array:
         """The formula's value for each row."""
-        columns = {name: X[name].to_numpy() for name in self.columns() if name in X.columns}
+        return self.values({name: X[name].to_numpy() for name in self.columns() if name in X.columns}, len(X))
+
+    def values(self, columns: Mapping[str, Array], rows: int) -> Array:
+        """The same from arrays by name, each with a value for every row or one for all."""
         with np.errstate(all="ignore"):
-            return np.broadcast_to(_value(self.tree, columns, len(X)), len(X)).astype(float)
+            return np.broadcast_to(_value(self.tree, columns, rows), rows).astype(float)
 
     def columns(self) -> set[str]:
         """The columns that the formula reads."""

@@ -157,7 +157,9 @@ class Hybrid(PerformanceModel):
         unknowns = len(self.law_.names)
         self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
         saved = state["correction"]
-        lengths = numbers(saved["lengths"], None)
+        lengths = numbers(saved["lengths"], len(self._place_nodes()))
+        if np.any(lengths <= 0):
+            raise ValueError("a length of the correction is not positive")
         points = numbers(saved["points"], None, len(lengths)) if saved["points"] else np.empty((0, len(lengths)))
         weights = numbers(saved["weights"], len(points))
         self.correction_ = Kriging(points, weights, lengths, float(saved["signal"]), float(saved["noise"]))

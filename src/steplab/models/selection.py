@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from steplab.core.errors import ModelError, NotEnoughData, SteplabError, TableError, nearest
+from steplab.core.parsing import parsing
 from steplab.models.base import PerformanceModel, folds
 from steplab.models.roles import features
 
@@ -75,7 +76,8 @@ class Holdout:
         if self.comparison not in ("==", "!="):
             hint = "compare it with == or !="
             raise TableError(f"column {self.column!r} holds text", where="--holdout", hint=hint)
-        return np.asarray(compare(values.astype(str), self.value), bool)
+        with parsing(f"{self.value!r} cannot be compared", "--holdout", TableError):
+            return np.asarray(compare(values.astype(str), self.value), bool)
 
 
 def parse_holdout(text: str) -> Holdout:

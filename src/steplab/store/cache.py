@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from steplab.core.aside import ABANDONED_S
 from steplab.core.errors import InputError
 from steplab.core.files import read_regular
 from steplab.core.home import home
 from steplab.store.brief import Brief
-from steplab.store.directory import ABANDONED_S, Directory
+from steplab.store.directory import Directory
 from steplab.store.paths import StudyFolder
 from steplab.store.records import Signature
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:  # who only counts trials needs none of these, and they take t
 
     from steplab.store.parts import Part
 
-VERSION = 6  # of the cached tables; another one makes them again
+VERSION = 7  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers", "epochs")
 INDEX = "index"
 MOST_INDEX_BYTES = 1 << 30

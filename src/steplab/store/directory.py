@@ -10,24 +10,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import shutil
-import socket
 import stat
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Self
 
-import psutil
-
+from steplab.core import aside
 from steplab.core.errors import InputError
 from steplab.core.files import OPEN, expect_regular, read_opened
 
 NO_LINKS = "steplab follows no links in a study's folder"
-ABANDONED_S = 3600.0  # a half-written file of that age belongs to nobody any more
 
 
 @dataclass(frozen=True)
@@ -141,7 +137,7 @@ class Directory:
     @contextlib.contextmanager
     def _aside(self, name: str, content: bytes, mode: int = 0o666) -> Iterator[str]:
         """A temporary file beside the final one, with the content safely on disk; gone afterwards."""
-        temporary = f".{name}~{socket.gethostname()}~{os.getpid()}~{uuid.uuid4().hex[:8]}.tmp"
+        temporary = aside.name_aside(name)
         try:
             with self._new(temporary, mode) as file:
                 file.write(content)
@@ -153,9 +149,10 @@ class Directory:
                 self.remove(temporary)
 
     def sweep(self) -> None:
-        """Remove what killed laboratories left half-written; a living one's, here or on another host, stays."""
-        for entry in self.entries():
-            if entry.name.startswith(".") and entry.name.endswith(".tmp") and _is_abandoned(entry):
+        """Remove files that this user's killed processes left half-written."""
+        for entry in list(self.entries()):
+            own = stat.S_ISREG(entry.status.st_mode) and entry.status.st_uid == os.getuid()
+            if own and aside.abandoned(entry.name, partial(float, entry.status.st_mtime)):
                 with contextlib.suppress(OSError):
                     self.remove(entry.name)
 
@@ -170,9 +167,3 @@ class Directory:
     def remove_tree(self, name: str) -> None:
         """Remove a real directory and all in it, as far as that is possible; a link is left alone."""
         shutil.rmtree(name, ignore_errors=True, dir_fd=self.descriptor)
-
-
-def _is_abandoned(entry: Entry) -> bool:
-    _, host, pid, _ = (entry.name.split("~") + [""] * 4)[:4]
-    here = host == socket.gethostname() and re.fullmatch("[0-9]{1,9}", pid) is not None
-    return (here and not psutil.pid_exists(int(pid))) or entry.age_s > ABANDONED_S

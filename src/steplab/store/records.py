@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from pydantic_core import PydanticSerializationError
 
+from steplab.core import aside
 from steplab.core.errors import InputError, RecordError, StoreError
 from steplab.core.record import MAX_BYTES, Head, Record, parse_head, parse_record
 from steplab.store.directory import Directory
@@ -75,7 +76,8 @@ def _readable(value: Any) -> Any:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; a link of its name is replaced, not followed."""
+    """Write a file whole or not at all, in the place of a link of its name; what was left beside it is swept."""
+    aside.sweep(path.parent)
     with _explained(path.parent), Directory.at(path.parent) as directory:
         directory.write(path.name, content)
 
@@ -184,5 +186,5 @@ def put_damaged_aside(folder: StudyFolder, trial: str) -> None:
 
 def _put_aside(folder: StudyFolder, trial: str, place: Path) -> None:
     name = folder.record(trial).name
-    with _explained(folder.root), folder.opened(folder.records) as records, folder.made(place) as aside:
-        records.move(name, aside, f"{trial}.{uuid.uuid4().hex[:8]}{RECORD_SUFFIX}")
+    with _explained(folder.root), folder.opened(folder.records) as records, folder.made(place) as other:
+        records.move(name, other, f"{trial}.{uuid.uuid4().hex[:8]}{RECORD_SUFFIX}")

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steplab.core.errors import TableError
+from steplab.core.files import read_regular
+from steplab.core.parsing import parsing
+from steplab.store.spreadsheet import restored
 
 if TYPE_CHECKING:
     from steplab.store.tables import Tables
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 MISSING = ("", "-", "--", "?", "na", "n/a", "nan", "none", "null", "missing", "inf", "-inf")
 NUMBER = re.compile(r"^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Zµμ%/]*)\s*$")
 GROUPED = re.compile(r"(?<=\d)[,_ ](?=\d{3}(?!\d))")
+MOST_BYTES = 256 << 20
+MOST_CELLS = 50_000_000
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
@@ -50,10 +55,12 @@ def read_source(path: Path) -> Source:
     if path.suffix.lower() not in SUFFIXES:
         raise TableError(f"{path.suffix or 'a file without suffix'} cannot be read", where=str(path),
                          hint="give a study's folder, a .csv, .tsv or .parquet file")  # fmt: skip
-    frame = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _csv(path)
-    if frame.empty:
-        raise TableError("the table has no rows", where=str(path))
-    return _cleaned(frame)
+    with parsing("this is not a readable table", str(path), TableError):
+        content = read_regular(path, MOST_BYTES)
+        frame = _parquet(content) if path.suffix.lower() in (".parquet", ".pq") else _csv(content)
+        if frame.empty:
+            raise TableError("the table has no rows", where=str(path))
+        return _cleaned(frame)
 
 
 def _study(folder: Path) -> Source:
@@ -79,28 +86,30 @@ def study_source(tables: Tables, folder: Path) -> Source:
     return Source(made, notes, None, factors)
 
 
-def _parquet(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise TableError("this is not a readable Parquet file", where=str(path)) from error
+def _parquet(content: bytes) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(pa.BufferReader(content))
+    about = file.metadata
+    # A few bytes can stand for a billion equal cells: they are counted before any is unpacked.
+    groups = [about.row_group(number) for number in range(about.num_row_groups)]
+    rows = max(about.num_rows, sum(group.num_rows for group in groups))
+    unpacked = sum(group.total_byte_size for group in groups)
+    if rows * max(about.num_columns, 1) > MOST_CELLS or unpacked > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_CELLS:,} cells or {MOST_BYTES >> 20} MiB")
+    frame: pd.DataFrame = file.read().to_pandas()
+    return frame
 
 
-def _csv(path: Path) -> pd.DataFrame:
+def _csv(content: bytes) -> pd.DataFrame:
     try:
-        text = path.read_bytes()
-        decoded = text.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        decoded = text.decode("latin-1")
-    except OSError as error:
-        raise TableError(f"it cannot be read ({error.strerror})", where=str(path)) from error
-    first = decoded.partition("\n")[0]
-    separator = max(",;\t", key=first.count)
-    try:
-        return pd.read_csv(StringIO(decoded), sep=separator, dtype=str, keep_default_na=False)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, ValueError) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise TableError(f"this is not a readable table ({reason})", where=str(path)) from error
+        text = content.decode("latin-1")
+    separator = max(",;\t", key=text.partition("\n")[0].count)
+    frame = pd.read_csv(StringIO(text), sep=separator, dtype=str, keep_default_na=False)
+    return frame.rename(columns=restored).map(restored)
 
 
 def clean_name(name: object) -> str:

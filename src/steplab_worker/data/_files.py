@@ -1,16 +1,20 @@
-"""Reading data files: what the system or a damaged file refuses becomes a `DataError`."""
+"""Reading data files: what the system, a damaged file or its decoder refuses becomes a `DataError`."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import stat
 import weakref
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import List, Tuple
+from typing import BinaryIO, Iterator, List, Tuple
 
 import numpy as np
 
 from steplab_worker.data import DataError, Spec
+
+MAX_TABLE_BYTES = 1 << 28
 
 
 def expect_package(module: str, package: str) -> None:
@@ -19,22 +23,45 @@ def expect_package(module: str, package: str) -> None:
         raise DataError("this data set needs %s in the environment that reads it: pip install %s" % (package, package))
 
 
-def read_head(path: str, length: int) -> bytes:
-    """The first bytes of a file, fewer if it is shorter."""
+def open_regular(path: str) -> int:
+    """A descriptor of a regular file; a FIFO in its place is not waited for, a device not read for ever."""
     try:
-        with open(path, "rb") as file:
-            return file.read(length)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise DataError("%s: %s" % (path, error.strerror)) from None
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise DataError("%s: is a %s, not a regular file" % (path, "folder" if stat.S_ISDIR(mode) else "FIFO or device"))
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[BinaryIO]:
+    """A file for a decoder; whatever that raises at it is told with the place that it had come to."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        try:
+            yield file
+        except DataError:
+            raise
+        except Exception as error:  # noqa: BLE001 - other people's decoders end here; they raise what they please
+            reason = str(error).partition("\n")[0][:200] or type(error).__name__
+            where = "at or before offset %d" % file.tell()
+            raise DataError("%s: corrupt or truncated, %s: %s" % (path, where, reason)) from None
+
+
+def read_head(path: str, length: int) -> bytes:
+    """The first bytes of a file, fewer if it is shorter."""
+    with decoding(path) as file:
+        return file.read(length)
 
 
 def read_lines(path: str) -> List[bytes]:
     """The lines of a file with their ends, so that their lengths add up to offsets."""
-    try:
-        with open(path, "rb") as file:
-            return file.read().splitlines(keepends=True)
-    except OSError as error:
-        raise DataError("%s: %s" % (path, error.strerror)) from None
+    if file_size(path) > MAX_TABLE_BYTES:
+        raise DataError("%s: larger than %d bytes, which no list of samples is" % (path, MAX_TABLE_BYTES))
+    with decoding(path) as file:
+        return file.read(MAX_TABLE_BYTES).splitlines(keepends=True)
 
 
 def file_size(path: str) -> int:
@@ -91,10 +118,7 @@ class Records:
 
     def __init__(self, path: str, header: int, length: int) -> None:
         self.path, self.header, self.length = path, header, length
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            raise DataError("%s: %s" % (path, error.strerror)) from None
+        self._descriptor = open_regular(path)
         weakref.finalize(self, os.close, self._descriptor)
 
     def offsets(self, indices: np.ndarray) -> np.ndarray:
@@ -103,8 +127,14 @@ class Records:
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         """The records as rows of bytes."""
-        parts = [self._record(offset) for offset in self.offsets(indices).tolist()]
-        return np.frombuffer(b"".join(parts), dtype=np.uint8).reshape(len(parts), self.length)
+        offsets, descriptor, length = self.offsets(indices).tolist(), self._descriptor, self.length
+        try:
+            whole = b"".join([os.pread(descriptor, length, offset) for offset in offsets])
+        except OSError:
+            whole = b""
+        if len(whole) != len(offsets) * length:  # something is wrong: say with which record
+            whole = b"".join([self._record(offset) for offset in offsets])
+        return np.frombuffer(whole, dtype=np.uint8).reshape(len(offsets), length)
 
     def _record(self, offset: int) -> bytes:
         try:

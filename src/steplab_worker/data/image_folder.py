@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import struct
-import zlib
-from typing import Any, BinaryIO, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from steplab_worker.data import DataError, Dataset, Spec
-from steplab_worker.data._files import expect_package, file_size, normalise, read_lines
+from steplab_worker.data._files import decoding, expect_package, file_size, normalise, read_lines
 from steplab_worker.data._images import balanced_labels, class_patterns, generator, images
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -30,9 +28,6 @@ KEPT = {"tinyimagenet": 1.0, "imagenet": 224 / 256}  # the part of the shorter s
 MAX_PIXELS = 80000000
 # Deflate packs at most 1032 to 1 and JPEG less: a header that claims more is a bomb or broken.
 MAX_PIXELS_PER_BYTE = 2000
-# What Pillow's decoders raise on damaged files, beyond its own exceptions (which are OSErrors).
-DECODING = (OSError, SyntaxError, ValueError, TypeError, AttributeError, LookupError, EOFError, ArithmeticError,
-            MemoryError, RuntimeError, Warning, struct.error, zlib.error)  # fmt: skip
 
 
 def _root(folder: str, name: str) -> str:
@@ -131,27 +126,14 @@ class ImageFolder(Dataset):
 
 def decode(path: str, height: int, width: int, kept: float) -> np.ndarray:
     """One image file as bytes (height, width, 3): the centre, cut to that shape."""
-    try:
-        with open(path, "rb") as file:
-            return _decode(file, path, height, width, kept)
-    except OSError as error:
-        raise DataError("%s: %s" % (path, error.strerror or error)) from None
-
-
-def _decode(file: BinaryIO, path: str, height: int, width: int, kept: float) -> np.ndarray:
     from PIL import Image
 
-    try:
+    with decoding(path) as file:
         image = Image.open(file, formats=("JPEG", "PNG"))
         _expect_plausible(image.size, path)
         # One step from the file's pixels to the sample's: the box is what resizing and cutting would keep.
-        seen = image.convert("RGB").resize(
-            (width, height), Image.BILINEAR, box=_centre(image.size, height, width, kept)
-        )
-    except (*DECODING, Image.DecompressionBombError) as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise DataError("%s: corrupt or truncated, at or before offset %d: %s" % (path, file.tell(), reason)) from None
-    return np.asarray(seen)
+        box = _centre(image.size, height, width, kept)
+        return np.asarray(image.convert("RGB").resize((width, height), Image.BILINEAR, box=box))
 
 
 def _expect_plausible(size: Tuple[int, int], path: str) -> None:

@@ -13,13 +13,12 @@ import gzip
 import math
 import os
 import struct
-import zlib
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from steplab_worker.data import SPLITS, DataError, Dataset, Spec
-from steplab_worker.data._files import expect_package, file_size, read_lines
+from steplab_worker.data._files import decoding, expect_package, file_size, read_lines
 from steplab_worker.data._images import balanced_labels, generator, patterns
 
 # ADNI has no fixed size: 400 and 100 only say that a fifth is for testing.
@@ -28,8 +27,10 @@ DIAGNOSES = {"CN": 0, "AD": 1}
 COLUMNS = ["file", "label", "split"]
 MAX_VOXELS = 512**3
 MAX_VALUE = 1e30
+MAX_SIDE = 2048
+MAX_BEGIN = 1 << 24  # bytes of headers and extensions before the voxels
+SLAB_VOXELS = 1 << 22  # unpacked at a time
 DEFLATE_LIMIT = 1032  # bytes that one compressed byte can stand for, at most
-DECODING = (OSError, ValueError, TypeError, LookupError, EOFError, ArithmeticError, struct.error, zlib.error)
 
 
 def _labels_path(folder: str) -> str:
@@ -98,16 +99,13 @@ class Volumes(Dataset):
         """The samples as float32 (channels first, mean 0, deviation 1) and their labels as int64."""
         samples = np.empty((len(indices), *self.shape), dtype=np.float32)
         for row, index in enumerate(indices):
-            samples[row, 0] = standardised(sampled(read_volume(self._paths[index]), self.shape[1:]))
+            samples[row, 0] = standardised(read_volume(self._paths[index], self.shape[1:]))
         return samples, self._labels[indices]
 
 
-def sampled(volume: np.ndarray, shape: Tuple[int, ...]) -> np.ndarray:
-    """The volume at evenly spaced voxels, so that it has that shape."""
-    if volume.shape == tuple(shape):
-        return volume
-    places = [(np.arange(new) * old + old // 2) // new for old, new in zip(volume.shape, shape)]
-    return volume[np.ix_(*[np.minimum(place, old - 1) for place, old in zip(places, volume.shape)])]
+def _places(old: int, new: int) -> np.ndarray:
+    """Evenly spaced places along a side, so that it gets its new length."""
+    return np.minimum((np.arange(new) * old + old // 2) // new, old - 1)
 
 
 def standardised(volume: np.ndarray) -> np.ndarray:
@@ -116,34 +114,38 @@ def standardised(volume: np.ndarray) -> np.ndarray:
     return centred / np.float32(max(float(centred.std(dtype=np.float64)), 1e-6))
 
 
-def read_volume(path: str) -> np.ndarray:
-    """The voxels of a NIfTI file as float32, scaled as its header says."""
-    from nibabel.spatialimages import HeaderDataError
-
-    try:
-        with open(path, "rb") as raw:
-            try:
-                return _voxels(gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw, path)
-            except (*DECODING, HeaderDataError) as error:
-                reason = str(error).partition("\n")[0] or type(error).__name__
-                where = "at or before offset %d" % raw.tell()
-                raise DataError("%s: corrupt or truncated, %s: %s" % (path, where, reason)) from None
-    except OSError as error:
-        raise DataError("%s: %s" % (path, error.strerror)) from None
+def read_volume(path: str, shape: Tuple[int, ...]) -> np.ndarray:
+    """The voxels of a NIfTI file as float32, scaled as its header says, at evenly spaced places to have that shape."""
+    with decoding(path) as raw:
+        return _voxels(gzip.GzipFile(fileobj=raw) if path.endswith(".gz") else raw, path, shape)
 
 
-def _voxels(stream: Any, path: str) -> np.ndarray:
+def _voxels(stream: Any, path: str, wanted: Tuple[int, ...]) -> np.ndarray:
+    """Slab by slab, of which only what is wanted is kept: a small file may unpack to a giant."""
     header = _header(stream, path)
     shape, dtype, begin = _plausible(header, path)
-    length = math.prod(shape) * dtype.itemsize
-    # Read, not mapped: what is in the file bounds what is allocated, whatever the header says.
+    rows, columns, planes = (_places(old, new) for old, new in zip(shape, wanted))
+    plane = shape[0] * shape[1] * dtype.itemsize
+    values, depth = np.empty(wanted, dtype=np.float32), max(1, SLAB_VOXELS // (shape[0] * shape[1]))
     stream.seek(begin)
+    for first in range(0, shape[2], depth):
+        count, offset = min(depth, shape[2] - first), begin + first * plane
+        payload = _exactly(stream, count * plane, path, offset)
+        slab = _scaled(np.ndarray((*shape[:2], count), dtype, buffer=payload, order="F"), header, path, offset)
+        if slab.shape == tuple(wanted):
+            return slab
+        inside = (planes >= first) & (planes < first + count)
+        values[:, :, inside] = slab[np.ix_(rows, columns, planes[inside] - first)]
+    return values
+
+
+def _exactly(stream: Any, length: int, path: str, offset: int) -> bytes:
     payload = stream.read(length)
     if len(payload) < length:
         unpacked = " of the unpacked data" if path.endswith(".gz") else ""
-        short = "truncated at offset %d%s, %d expected" % (begin + len(payload), unpacked, begin + length)
+        short = "truncated at offset %d%s, %d expected" % (offset + len(payload), unpacked, offset + length)
         raise DataError("%s: %s" % (path, short))
-    return _scaled(np.ndarray(shape, dtype, buffer=payload, order="F"), header, path, begin)
+    return payload
 
 
 def _header(stream: Any, path: str) -> Any:
@@ -171,7 +173,8 @@ def _plausible(header: Any, path: str) -> Tuple[Tuple[int, ...], np.dtype, int]:
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise DataError("%s: the header (offset 70) gives voxels of type %s, expected numbers" % (path, dtype))
     most = file_size(path) * (DEFLATE_LIMIT if path.endswith(".gz") else 1)
-    if math.prod(shape) > MAX_VOXELS or begin < 0 or begin + math.prod(shape) * dtype.itemsize > most:
+    giant = math.prod(shape) > MAX_VOXELS or max(shape) > MAX_SIDE
+    if giant or not 0 <= begin <= MAX_BEGIN or begin + math.prod(shape) * dtype.itemsize > most:
         what = "%s voxels from offset %d on" % ("x".join(map(str, shape)), begin)
         raise DataError("%s: the header (offset 40) claims %s, too many for %d bytes" % (path, what, file_size(path)))
     return shape, dtype, begin

@@ -52,5 +52,5 @@ def test_a_bare_list_counts_as_the_listed_field(tmp_path):
 
 
 def test_a_missing_file_is_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="there is no such file"):
         list(json_stream.pieces(tmp_path / "away.json", "events"))

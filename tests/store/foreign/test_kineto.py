@@ -258,11 +258,18 @@ def test_a_piece_beyond_all_measure_is_refused(tmp_path: Path, monkeypatch: pyte
         read_trace(tmp_path / "x.json")
 
 
-def test_a_packed_giant_is_refused_before_it_fills_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steplab.store.foreign.json_stream.MOST_BYTES", 1 << 20)
-    (tmp_path / "x.json.gz").write_bytes(gzip.compress(b'{"traceEvents": [' + b'{"ph": "i"},' * 500_000))
-    with pytest.raises(InputError, match="is larger than"):
+def test_a_trace_that_unpacks_beyond_measure_is_refused(tmp_path: Path) -> None:
+    # 200 MiB of blanks in 200 KiB: no trace is packed that well.
+    (tmp_path / "x.json.gz").write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20)))
+    with pytest.raises(InputError, match=r"holds more than \d+ MiB"):
         read_trace(tmp_path / "x.json.gz")
+
+
+@pytest.mark.parametrize("event", [b"{},", b"0,", b'{"ph":"X"},'])
+def test_a_trace_of_empty_events_is_refused_early(tmp_path: Path, event: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(b'{"traceEvents": [' + event * 100_001)
+    with pytest.raises(InputError, match="its events are empty"):
+        read_trace(tmp_path / "x.json")
 
 
 ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.just([]), st.just({}))

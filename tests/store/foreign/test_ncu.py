@@ -127,7 +127,7 @@ def test_other_files_are_one_sentence(tmp_path: Path, text: str, message: str) -
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="cannot be read"):
+    with pytest.raises(TableError, match="there is no such file"):
         read_ncu(tmp_path / "none.csv")
 
 

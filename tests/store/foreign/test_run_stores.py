@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,14 @@ def test_what_fails_half_way_leaves_nothing(write, study: tables.Tables, tmp_pat
     with pytest.raises((ValueError, OSError)):
         write(tables.Tables(broken, study.iterations, study.layers, study.factors), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["study", "times.csv"]
+
+
+@pytest.mark.parametrize("store", ["tensorboard", "mlflow"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(study: tables.Tables, tmp_path: Path, store: str) -> None:
+    # No file may get a byte here, which fails as a full disk does, and needs no mount.
+    line = f"ulimit -f 0; exec {Path(sys.executable).with_name('steplab')} export study --to {store}:runs"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "steplab: runs: cannot be written (File too large)"
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("*runs*"))

@@ -14,7 +14,7 @@ from steplab.core.errors import InputError
 from steplab.core.study_file import read_study
 from steplab.design.plan import plan
 from steplab.store import tables
-from steplab.store.foreign.imported import write_study
+from steplab.store.foreign.imported import foreign_rank, write_study
 from steplab.store.foreign.times_csv import Wishes, read_times
 
 DATA = Path(__file__).parents[2] / "data"
@@ -118,7 +118,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
     trials = loaded.trials.set_index(["network", "framework"])
     assert trials.loc[("mlp", "tensorflow"), "t_other"] == pytest.approx(1.4371 - 0.8448)
     assert trials.loc[("mlp", "mxnet"), "t_other"] == pytest.approx(0.3992 - 0.5032)
-    analysis = analyse(loaded.trials, loaded.factors, 2)
+    analysis = analyse(loaded.trials, loaded.factors)
     shares = {(one.factors["network"], one.factors["framework"]): one.share for one in analysis.unexplained}
     assert shares[("mlp", "tensorflow")] == pytest.approx(0.41, abs=0.005)
     assert shares[("mlp", "mxnet")] == pytest.approx(-0.26, abs=0.005)
@@ -126,7 +126,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
 
 
 def test_the_s_sgd_speed_up_of_the_mmu_tables_comes_back(tmp_path):
-    """S = N·t(1)/t(N) with t(1) = t_io+t_h2d+t_f+t_b+t_u and t(N) = t(1)+t_md+t_c (facts, 5.1), by hand for CNN."""
+    """S = N·t(1)/t(N) with t(1) = t_io+t_h2d+t_f+t_b+t_u and t(N) = t(1)+t_md+t_c (MMU, chapter 3), by hand for CNN."""
     write_study(read_times(MMU, Wishes()), tmp_path / "mmu", "")
     trials = tables.load(tmp_path / "mmu").trials.set_index(["network", "framework", "workers"])
     alone = 0.0006 + 0.0212 + 0.3489 + 0.1151 + 0.2636
@@ -184,3 +184,21 @@ def test_the_page_on_the_sources_prints_what_the_tables_give(tmp_path):
         assert float(rest.removesuffix(" %")) == pytest.approx(100 * row["t_other"] / row["t_iter"], abs=0.051)
         expected = [n * alone / trials.loc[(network, framework, n), "t_iter"] for n in (2, 3)]
         assert list(map(float, speedups)) == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize("cell", ["1e999", "1e300", "2e9"])
+def test_a_time_that_cannot_be_is_refused(table, cell):
+    with pytest.raises(InputError, match="in row 1 cannot be; allowed: from 0 to 1e"):
+        table(f"workers,t_iter\n1,{cell}\n2,0.1\n")
+
+
+def test_a_rank_of_infinite_times_is_refused():
+    with pytest.raises(InputError, match="a time of rank 3 is inf s, which cannot be"):
+        foreign_rank(3, {"t_iter": [0.1, float("inf")]})
+
+
+@pytest.mark.parametrize("level", [2**70, float("inf")])
+def test_a_level_that_no_record_holds_is_refused(table, tmp_path, level):
+    study = table("workers,t_iter\n1,0.1\n", Wishes(said={"seed": level}))
+    with pytest.raises(InputError, match="is no plain number"):
+        write_study(study, tmp_path / "study", "")

@@ -1,4 +1,5 @@
 import gzip
+import tracemalloc
 
 import nibabel
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from steplab_worker import data
 from steplab_worker.data import DataError
-from steplab_worker.data.nifti import read_volume, sampled
+from steplab_worker.data.nifti import SLAB_VOXELS, read_volume
 
 
 def content(voxels, slope=None):
@@ -26,7 +27,7 @@ def ramp(shape=(5, 6, 7)):
 def test_voxels_are_those_that_were_written(tmp_path, ending):
     path = tmp_path / f"a{ending}"
     nibabel.save(nibabel.Nifti1Image(ramp(), np.eye(4)), path)
-    assert np.array_equal(read_volume(str(path)), ramp())
+    assert np.array_equal(read_volume(str(path), (5, 6, 7)), ramp())
 
 
 @pytest.mark.parametrize("kind", [nibabel.Nifti1Image, nibabel.Nifti2Image])
@@ -36,11 +37,41 @@ def test_scaling_and_byte_order_are_those_of_nibabel(tmp_path, kind):
     path = tmp_path / "a.nii"
     nibabel.save(kind(np.linspace(0, 1, 60).reshape(3, 4, 5, 1), np.eye(4), header), path)
     expected = nibabel.load(path).get_fdata()[..., 0]
-    np.testing.assert_allclose(read_volume(str(path)), expected, rtol=1e-6)
+    np.testing.assert_allclose(read_volume(str(path), (3, 4, 5)), expected, rtol=1e-6)
 
 
-def test_a_volume_of_another_size_is_sampled_evenly():
-    assert sampled(np.arange(6).reshape(6, 1, 1), (3, 2, 1))[:, 0, 0].tolist() == [1, 3, 5]
+def test_a_volume_of_another_size_is_sampled_evenly(tmp_path):
+    path = tmp_path / "a.nii"
+    path.write_bytes(content(np.arange(12, dtype=np.int16).reshape(6, 1, 2)))
+    assert read_volume(str(path), (3, 2, 1))[:, :, 0].tolist() == [[3, 3], [7, 7], [11, 11]]
+
+
+def test_a_volume_in_several_slabs_is_that_of_nibabel(tmp_path):
+    voxels = np.random.default_rng(0).integers(0, 255, (512, 512, 3 * SLAB_VOXELS // 512**2 - 1), dtype=np.uint8)
+    (tmp_path / "a.nii").write_bytes(content(voxels))
+    places = [(np.arange(64) * side + side // 2) // 64 for side in voxels.shape]
+    assert np.array_equal(read_volume(str(tmp_path / "a.nii"), (64, 64, 64)), voxels[np.ix_(*places)])
+
+
+def test_a_giant_in_a_small_file_takes_little_memory(tmp_path):
+    path = tmp_path / "a.nii.gz"
+    path.write_bytes(gzip.compress(content(np.zeros((512, 512, 256), np.uint8), slope=2.0)))
+    tracemalloc.start()
+    try:
+        read_volume(str(path), (64, 64, 64))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The whole of it would be 512 MiB as doubles; a slab with all that is made of it is a sixteenth of that.
+    assert peak < 128 << 20
+
+
+def test_an_offset_beyond_all_headers_is_refused_before_anything_is_unpacked(tmp_path):
+    raw = bytearray(content(ramp()))
+    raw[108:112] = np.float32(1 << 30).tobytes()
+    (tmp_path / "a.nii.gz").write_bytes(gzip.compress(bytes(raw) + bytes(2 << 20)))
+    with pytest.raises(DataError, match="from offset 1073741824 on, too many"):
+        read_volume(str(tmp_path / "a.nii.gz"), (5, 6, 7))
 
 
 def test_samples_are_standardised_and_labels_come_from_the_table(copy):
@@ -95,7 +126,7 @@ def test_a_damaged_volume_is_named_with_the_offset(tmp_path, name, damage, says)
     path = tmp_path / name
     path.write_bytes(damage(content(ramp())))
     with pytest.raises(DataError, match=says) as caught:
-        read_volume(str(path))
+        read_volume(str(path), (5, 6, 7))
     assert str(path) in str(caught.value)
 
 
@@ -105,7 +136,7 @@ def test_a_voxel_that_is_no_usable_number_is_named(tmp_path, value):
     voxels[1, 0, 0] = value
     (tmp_path / "a.nii").write_bytes(content(voxels))
     with pytest.raises(DataError, match="the voxel at offset 360 is not a usable number"):
-        read_volume(str(tmp_path / "a.nii"))
+        read_volume(str(tmp_path / "a.nii"), (2, 2, 2))
 
 
 @settings(deadline=None)  # a busy machine is no failure
@@ -122,7 +153,7 @@ def test_any_bytes_give_a_volume_or_a_data_error(tmp_path_factory, packed, cut, 
     whole = bytes(damaged[: len(damaged) - cut] if cut < 600 else damaged)
     path.write_bytes(gzip.compress(whole, 1) if packed else whole)
     try:
-        assert np.isfinite(read_volume(str(path))).all()
+        assert np.isfinite(read_volume(str(path), (5, 6, 7))).all()
     except DataError as error:
         assert str(path) in str(error)
 
@@ -136,6 +167,6 @@ def test_a_damaged_gzip_stream_gives_a_volume_or_a_data_error(tmp_path_factory, 
         damaged[at % len(damaged)] = value
     path.write_bytes(bytes(damaged))
     try:
-        read_volume(str(path))
+        read_volume(str(path), (5, 6, 7))
     except DataError as error:
         assert str(path) in str(error)

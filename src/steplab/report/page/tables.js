@@ -64,10 +64,15 @@ function body(table, rows) {
   })));
 }
 
+// The same rule as in `steplab export --to FILE.csv`, so that reading takes the apostrophe away again.
+function isFormula(text) {
+  return /^'*[=@+\-\t\r]/.test(text) && !/^'*[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?$/.test(text);
+}
+
 function csvOf(table, rows) {
   const quoted = (value) => {
     // A leading sign of a formula is defused: spreadsheets run what stands behind it.
-    const text = value === null ? "" : typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+    const text = value === null ? "" : typeof value === "string" && isFormula(value) ? `'${value}` : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return [table.columns.map((column) => column.key), ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";

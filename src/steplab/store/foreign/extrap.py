@@ -2,7 +2,7 @@
 
 Text: PARAMETER names, POINTS their values, then for each REGION and METRIC one DATA line per point with its repeated
 values; at most four parameters. JSON lines: one object with params, callpath, metric and value per measurement. Both
-as documented at https://github.com/extra-p/extrap, docs/file-formats.md. Extra-P's parameters are numbers, so the
+as documented in file-formats.md of https://github.com/extra-p/extrap. Extra-P's parameters are numbers, so the
 levels of other factors make the region's name (`framework=torch,network=lenet5`), and reading takes them apart again.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import pandas as pd
 
 from steplab.core.errors import InputError, TableError, allowed
+from steplab.core.parsing import parsing, read_text
 from steplab.core.trial import Level, plain_level
 from steplab.store.columns import TIMES
 from steplab.store.foreign.csv_columns import PHASES, named
@@ -130,14 +132,7 @@ def read_extrap(path: Path, region: str = "", said: Mapping[str, Level] | None =
 
 
 def _content(path: Path) -> str:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"is larger than {MOST_BYTES >> 20} MiB", where=str(path))
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError("is not UTF-8 text", where=str(path)) from None
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from None
+    return read_text(path, MOST_BYTES)
 
 
 def _parsed(text: str, path: Path) -> Iterator[Measurement]:
@@ -199,17 +194,16 @@ def _parsed_lines(text: str, path: Path) -> Iterator[Measurement]:
         if not line.strip():
             continue
         where = f"{path}, line {number}"
-        try:
+        hint = 'write {"params": {"workers": 2}, "callpath": "step", "metric": "time", "value": 0.1}'
+        with parsing("is not a measurement", where, hint=hint):
             said = json.loads(line)
             point = tuple((str(name), float(value)) for name, value in said["params"].items())
             values = said["value"] if isinstance(said["value"], list) else [said["value"]]
             key = (point, str(said.get("callpath", REGION)), str(said.get("metric", "t_iter")))
-            gathered.setdefault(key, []).extend(float(value) for value in values)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-            hint = 'write {"params": {"workers": 2}, "callpath": "step", "metric": "time", "value": 0.1}'
-            raise InputError("is not a measurement", where=where, hint=hint) from None
-        if not all(math.isfinite(value) for value in gathered[key]) or not all(math.isfinite(v) for _, v in point):
+            found = [float(value) for value in values]
+        if not all(map(math.isfinite, found)) or not all(math.isfinite(value) for _, value in point):
             raise InputError("there is no finite number", where=where)
+        gathered.setdefault(key, []).extend(found)
     yield from (Measurement(*key, tuple(values)) for key, values in gathered.items())
 
 
@@ -275,7 +269,8 @@ def _columns(found: Sequence[Measurement], where: str, notes: list[str]) -> dict
     if not meant and len(pairs) == 1:
         meant[pairs[0]] = "t_iter"
         notes.append(f"The metric {pairs[0][1]!r} of {pairs[0][0]!r} is read as t_iter.")
-    twice = [pair for pair in meant if list(meant.values()).count(meant[pair]) > 1]
+    times = Counter(meant.values())
+    twice = [pair for pair in meant if times[meant[pair]] > 1]
     regions = list(dict.fromkeys(region for region, _ in twice or pairs))
     if twice or not meant:
         what = "several regions have times" if twice else "no metric is a time"

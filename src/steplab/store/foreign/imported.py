@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from steplab.core import aside
 from steplab.core.errors import InputError, StoreError
 from steplab.core.record import DataInfo, Mode, Rank, Record
-from steplab.core.trial import Level, trial_id
+from steplab.core.trial import PLAIN_LEVELS, Level, is_plain_level, trial_id
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 
 UNKNOWN = "unknown"
 EPOCH = "1970-01-01T00:00:00.000+00:00"  # when nobody wrote down when it was measured
+LONGEST_S = 1e9  # of one iteration: thirty years; sums of as many as a table holds stay finite
 Columns = Mapping[str, Sequence[float]]
 
 
@@ -48,6 +48,10 @@ class ForeignStudy:
 def foreign_rank(rank: int, columns: Columns, host: str = UNKNOWN, pid: int = 0) -> Rank:
     """A rank whose iterations were measured once: the same times serve as native and, with phases, as phased ones."""
     plain = {name: list(values) for name, values in columns.items()}
+    wrong = next((value for values in plain.values() for value in values if not 0 <= value <= LONGEST_S), None)
+    if wrong is not None:
+        what = f"a time of rank {rank} is {wrong:g} s, which cannot be"
+        raise InputError(what, hint=f"allowed: from 0 to {LONGEST_S:g} s")
     warmup = [False] * len(plain["t_iter"])
     modes = {"native": Mode(columns={"t_iter": plain["t_iter"]}, warmup=warmup)}
     if len(plain) > 1:
@@ -76,21 +80,17 @@ def must_be_free(out: Path, option: str = "--out") -> None:
 @contextlib.contextmanager
 def appearing(out: Path) -> Iterator[Path]:
     """A folder to fill that takes its name only when all is in it; after a mistake nothing is left."""
-    place = out.absolute().with_name(f".{out.name}~{uuid.uuid4().hex[:8]}.tmp")
     try:
-        place.mkdir(parents=True)
-        yield place
-        if out.is_dir():
-            out.rmdir()  # an empty one, as `must_be_free` has seen
-        place.rename(out)
+        with aside.folder(out) as place:
+            yield place
+            place.rename(out)  # an empty folder of that name, as `must_be_free` has seen, is replaced
     except OSError as error:
         raise StoreError(f"{out}: cannot be written ({error.strerror})") from None
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
     known = {**trial.known, **trial.config}
+    _check_levels(known)
     _check_counts(known)
     seconds = max(sum(rank.modes["native"].columns["t_iter"]) for rank in trial.ranks)
     return Record(
@@ -111,6 +111,12 @@ def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
         seconds=seconds,
         command=command,
     )
+
+
+def _check_levels(known: Mapping[str, Level]) -> None:
+    for name, value in known.items():
+        if not is_plain_level(value):
+            raise InputError(f"the level {str(value)[:40]} is no plain number", where=name, hint=PLAIN_LEVELS)
 
 
 def _check_counts(known: Mapping[str, Level]) -> None:

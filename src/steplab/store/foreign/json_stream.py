@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import itertools
 import json
-import zlib
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from steplab.core.errors import InputError
+from steplab.core.files import open_regular
+from steplab.core.parsing import parsing
 
 CHUNK = 1 << 20
 MOST_BYTES = 16 << 30  # unpacked; a trace of that size is a mistake or an attack
+SMALL, PACKED = 32 << 20, 60  # gzip makes a trace 10 to 30 times as small; beyond this it is a bomb
+FEWEST_BYTES, MANY = 32, 100_000  # of an event on average, once there are many: shorter ones tell nothing
 MOST_PIECE = 64 << 20  # characters of one event
-BLANK = " \t\r\n"
-ENDS = frozenset(BLANK + ",:]}")
+BLANK = re.compile(r"[ \t\r\n]*")
+ENDS = frozenset(" \t\r\n,:]}")
 
 
 def pieces(path: Path, listed: str) -> Iterator[tuple[str, Any]]:
@@ -24,23 +30,23 @@ def pieces(path: Path, listed: str) -> Iterator[tuple[str, Any]]:
 
     A file that is only a list counts as that field. Anything else than JSON becomes one sentence.
     """
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            source: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
-            yield from _Reader(source, path).document(listed)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise InputError("is a broken gzip file", where=str(path)) from None
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", where=str(path)) from None
+    with parsing("cannot be read", str(path)), open_regular(path) as file:
+        packed = file.read(2) == b"\x1f\x8b"
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        if not packed:
+            yield from _Reader(file, path, MOST_BYTES).document(listed)
+            return
+        with parsing("is a broken gzip file", str(path)):
+            source = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+            yield from _Reader(source, path, min(MOST_BYTES, SMALL + PACKED * size)).document(listed)
 
 
 class _Reader:
     """A window that moves over the text; `at` is the next character to read."""
 
-    def __init__(self, source: IO[bytes], path: Path) -> None:
-        self.source, self.path = source, path
+    def __init__(self, source: IO[bytes], path: Path, most: int) -> None:
+        self.source, self.path, self.most = source, path, most
         self.decode = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.scan = json.JSONDecoder(parse_constant=lambda _: None).raw_decode
         self.text, self.at, self.read, self.over = "", 0, 0, False
@@ -73,10 +79,12 @@ class _Reader:
         if self.peek() == "]":
             self.at += 1
             return
-        while True:
+        for number in itertools.count(1):
             yield self.value()
             if self.ends("]"):
                 return
+            if number % MANY == 0 and self.passed() < FEWEST_BYTES * number:
+                raise InputError("its events are empty", where=str(self.path))
 
     def ends(self, closing: str) -> bool:
         sign = self.next_sign()
@@ -102,8 +110,8 @@ class _Reader:
     def peek(self) -> str:
         """The next sign that is not blank; empty at the end."""
         while True:
-            while self.at < len(self.text) and self.text[self.at] in BLANK:
-                self.at += 1
+            blank = BLANK.match(self.text, self.at)
+            self.at = blank.end() if blank else self.at
             if self.at < len(self.text):
                 return self.text[self.at]
             if not self.more():
@@ -120,13 +128,18 @@ class _Reader:
             return False
         content = self.source.read(max(CHUNK, len(self.text) - self.at))
         self.read += len(content)
-        if self.read > MOST_BYTES:
-            raise InputError(f"is larger than {MOST_BYTES >> 30} GiB", where=str(self.path), hint="profile fewer steps")
+        if self.read > self.most:
+            what = f"holds more than {self.most >> 20} MiB"
+            raise InputError(what, where=str(self.path), hint="profile fewer steps, or unpack it first")
         self.over = not content
         self.text = self.text[self.at :] + self.decode.decode(content, final=self.over)
         self.at = 0
         return True
 
+    def passed(self) -> int:
+        """About how many bytes lie behind."""
+        return max(self.read - len(self.text) + self.at, 0)
+
     def wrong(self) -> InputError:
-        where = f"{self.path}, after {max(self.read - len(self.text) + self.at, 0)} bytes"
+        where = f"{self.path}, after {self.passed()} bytes"
         return InputError("is not valid JSON", where=where, hint="give a trace that torch.profiler wrote")

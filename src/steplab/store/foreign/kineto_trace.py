@@ -166,7 +166,7 @@ def _link(arguments: Mapping[str, Any]) -> int:
 
 def trace_files(place: Path) -> list[Path]:
     """The trace files of a folder, or the one file that was named."""
-    if place.is_file():
+    if place.exists() and not place.is_dir():
         return [place]
     if not place.is_dir():
         raise InputError("there is no such folder", where=str(place), hint="give the folder with the ranks' traces")

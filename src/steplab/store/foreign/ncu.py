@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steplab.core.errors import TableError
+from steplab.core.files import read_regular
+from steplab.core.parsing import parsing
 
-MAX_BYTES = 1 << 30
+MAX_BYTES = 128 << 20  # in memory ten times as much
 MOST_NUMBERS = 1e30  # a counter beyond that was not counted
 INSTRUCTIONS = {
     "fadd": 1, "fmul": 1, "ffma": 2, "hadd": 1, "hmul": 1, "hfma": 2, "dadd": 1, "dmul": 1, "dfma": 2,
@@ -85,17 +87,11 @@ def read_ncu(path: Path, tensor_flops: int = TENSOR_FLOPS) -> Profile:
 
 
 def _rows(path: Path) -> list[list[str]]:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise TableError("is too large", where=str(path))
-        text = path.read_text("utf-8-sig", errors="replace").replace("\0", "")
+    with parsing("is not CSV", str(path), TableError):
+        text = read_regular(path, MAX_BYTES).decode("utf-8-sig", errors="replace").replace("\0", "")
         # What the profiled program printed, and ncu's own messages, stand between the rows.
         lines = [line for line in text.splitlines() if not line.startswith("==")]
         return [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
-    except OSError as error:
-        raise TableError(f"cannot be read ({error.strerror})", where=str(path)) from None
-    except csv.Error as error:
-        raise TableError(f"is not CSV: {error}", where=str(path)) from None
 
 
 def _wide(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[tuple[str, Metrics]]:

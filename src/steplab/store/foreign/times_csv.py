@@ -18,7 +18,7 @@ from steplab.core.errors import TableError, allowed
 from steplab.core.record import Rank
 from steplab.core.trial import Level
 from steplab.store.foreign.csv_columns import PHASES, SECONDS, Roles, named, roles
-from steplab.store.foreign.imported import ForeignStudy, ForeignTrial, foreign_rank, study_name
+from steplab.store.foreign.imported import LONGEST_S, ForeignStudy, ForeignTrial, foreign_rank, study_name
 from steplab.store.source import read_source
 
 MOST_ROWS = 5_000_000
@@ -106,7 +106,12 @@ def _seconds(values: pd.Series, unit: str, where: str) -> pd.Series:
     negative = numbers[numbers < 0]
     if len(negative):
         raise TableError(f"the time {negative.iloc[0]:g} in row {negative.index[0] + 1} is negative", where=where)
-    return numbers.astype(float) * SECONDS[unit]
+    made = numbers.astype(float) * SECONDS[unit]
+    endless = made[made > LONGEST_S]
+    if len(endless):
+        what = f"the time {endless.iloc[0]:g} s in row {endless.index[0] + 1} cannot be"
+        raise TableError(what, where=where, hint=f"allowed: from 0 to {LONGEST_S:g} s")
+    return made
 
 
 def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> Times:
