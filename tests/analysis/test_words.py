@@ -37,7 +37,7 @@ def test_shares_say_that_they_are_of_the_phased_step_where_it_is_another(
 ) -> None:
     trials = synthetic([{"batch_size": 16, "workers": 1}])
     told = [
-        str(sentences(analyse(trials.assign(observer_cost=cost), trials.attrs["factors"], cpus=2))[1])
+        str(sentences(analyse(trials.assign(observer_cost=cost), trials.attrs["factors"]))[1])
         for cost in (0.05, 0.3, -0.2)
     ]
     assert "of a step," in told[0]

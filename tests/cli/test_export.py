@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from steplab.store.source import read_source
+
 STUDY = """[study]
 name = "rehearsal"
 [factors]
@@ -120,3 +122,21 @@ def test_a_study_with_only_failures_has_no_timeline(folder: Path, in_process: Ca
     ran = in_process("export", folder, "--table", "trace", "--to", "x.json")
     assert (ran.code, "no trial has been measured" in ran.err) == (1, True)
     assert in_process("export", folder, "--to", "mlflow:runs-of-failures").code == 0
+
+
+@pytest.mark.parametrize("table", ["trials", "iterations", "layers", "epochs"])
+def test_every_table_is_written_as_csv(folder: Path, in_process: Callable[..., Any], table: str) -> None:
+    assert in_process("export", folder, "--table", table, "--to", "table.csv").code == 0
+    assert "trial" in (folder.parent / "table.csv").read_text().splitlines()[0]
+
+
+def test_a_level_that_a_spreadsheet_would_compute_comes_back_from_csv(
+    tmp_path: Path, in_process: Callable[..., Any]
+) -> None:
+    (tmp_path / "t.csv").write_text("workers,label,t_iter\n1,'=1+1,0.1\n2,-x,0.2\n")
+    assert in_process("import", "csv", "t.csv", "--out", "study").code == 0
+    assert in_process("export", "study", "--to", "out.csv").code == 0
+    text = (tmp_path / "out.csv").read_text()
+    assert '"\'=1+1"' in text
+    assert '"\'-x"' in text
+    assert set(read_source(tmp_path / "out.csv").frame["label"]) == {"=1+1", "-x"}

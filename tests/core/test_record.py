@@ -146,3 +146,10 @@ def test_numbers_that_no_table_holds_are_refused(place: tuple[str | int, ...], v
     document["trial"] = trial_id(document["config"], document["replicate"])
     with pytest.raises(RecordError, match=says):
         parse_record(json.dumps(document).encode(), "r.json")
+
+
+def test_a_failed_trial_has_sizes_that_are_numbers_too() -> None:
+    config = CONFIG | {"batch_size": "many"}
+    document = json.loads(record(status="failed").model_dump_json()) | {"config": config, "trial": trial_id(config, 0)}
+    with pytest.raises(RecordError, match=r"config\.batch_size must be a number above 0"):
+        parse_record(json.dumps(document).encode(), "r.json")

@@ -32,7 +32,13 @@ def test_numbers_stay_numbers() -> None:
     table = pa.table(
         {"t": [-1.0, 2.0], "n": [-1, 2], "text": ["-5", "+1e3"], "none": pa.array([None, None], pa.string())}
     )
-    assert defused(table).equals(table)
+    assert defused(table).to_pydict() == table.to_pydict()
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_text_of_every_type_is_defused(kind: pa.DataType) -> None:
+    column = pa.chunked_array([pa.array(["=1", None, "x"]).cast(kind), pa.array(["@a"]).cast(kind)])
+    assert defused(pa.table({"x": column})).column("x").to_pylist() == ["'=1", None, "x", "'@a"]
 
 
 def test_names_of_columns_are_defused_too() -> None:

@@ -83,5 +83,5 @@ class UnequalNoise:
     @cached_property
     def _root(self) -> Array:
         """R with R·Rᵀ the covariance of the coefficients."""
-        sizes, vectors = np.linalg.eigh(self.fit.weighted_gram(self.cells.variance[self.plan.cell]))
-        return np.asarray(self.fit.inverse @ (vectors * np.sqrt(np.maximum(sizes, 0.0))))
+        gram = self.fit.weighted_gram(self.cells.variance[self.plan.cell])
+        return np.asarray(self.fit.inverse @ linalg.cholesky(gram, lower=True))

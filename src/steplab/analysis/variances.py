@@ -6,9 +6,10 @@ distribution, whose place s0² and degrees of freedom d0 are estimated from all 
 Applications in Genetics and Molecular Biology 3, 2004, article 3). A configuration's variance is then
 (d0·s0² + d·s²)/(d0 + d), with d0 + d degrees of freedom: pooled where the noise is equal, its own where it is not.
 
-Two things differ from genes, of which there are thousands. A dozen variances tell d0 badly, so half of it counts. And
-a single noisy configuration among calm ones must not be called calm, so one whose variance is more than twice what the
-others lead to expect stands for itself. Both were chosen by simulation (`benchmarks/coverage.py`).
+Three things differ from genes, of which there are thousands. A dozen variances tell d0 badly, so a quarter of it
+counts. No configuration is taken as calmer than it was seen to be. And a single noisy one among calm ones must not pass
+for calm: beyond three times what the others lead to expect it has its own few degrees of freedom. All were chosen by
+simulation (`benchmarks/coverage.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 FEWEST = 3  # variances from which a distribution of variances can be told
-TRUST = 0.5  # share of the prior's degrees of freedom that counts
-UNLIKE = 2.0  # a variance that many times the prior's is not of the pool
+TRUST = 0.25  # share of the prior's degrees of freedom that counts
+UNLIKE = 3.0  # a variance that many times the prior's is not of the pool
 UNEQUAL = 0.5  # p-value of Bartlett's test from which on variances are taken as equal: they look more alike than not
 LEAST = 1e-5  # of the median variance: smaller ones are rounding (as in limma)
 
@@ -48,7 +49,7 @@ def moderated(variances: Array, freedom: Array) -> Moderated:
     shrunk = (strength * place + freedom * own) / (strength + freedom)
     alone = own > UNLIKE * place
     return Moderated(
-        np.where(alone, np.maximum(own, shrunk), shrunk),
+        np.maximum(own, shrunk),
         np.where(alone, freedom, np.minimum(strength + freedom, pool)),
         alone,
         pool,

@@ -188,6 +188,10 @@ class Record(Head):
         for name, value in (*resolved.items(), *self.config.items()):
             if not is_plain_level(value):
                 raise ValueError(f"{name} is no plain level; {PLAIN_LEVELS}")
+        # Of a failed trial, too: one word would turn the whole column of a study into words.
+        for name in ("batch_size", "global_batch_size", "workers", "threads"):
+            if not _is_size(self.config.get(name, 1)):
+                raise ValueError(f"config.{name} must be a number above 0")
         return self
 
     @model_validator(mode="after")
@@ -197,9 +201,8 @@ class Record(Head):
         if not self.ranks or any("native" not in rank.modes for rank in self.ranks):
             raise ValueError("a trial that ended well needs ranks with native times")
         for name in ("batch_size", "workers"):
-            for part, value in (("resolved", self.resolved.get(name)), ("config", self.config.get(name, 1))):
-                if not _is_size(value):
-                    raise ValueError(f"{part}.{name} must be a number above 0")
+            if not _is_size(self.resolved.get(name)):
+                raise ValueError(f"resolved.{name} must be a number above 0")
         if not _accumulates(str(self.resolved.get("strategy", "sync"))):
             raise ValueError("resolved.strategy must be accumulate:k with a whole number k, or another strategy")
         return self

@@ -25,11 +25,13 @@ def defused(table: pa.Table) -> pa.Table:
 
 
 def _column(values: Any) -> Any:
-    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
         return values
-    risky = pc.and_not(pc.match_substring_regex(values, FORMULA), pc.match_substring_regex(values, NUMBER))
-    apostrophe, nothing = pa.scalar("'", values.type), pa.scalar("", values.type)
-    return pc.if_else(risky, pc.binary_join_element_wise(apostrophe, values, nothing), values)
+    texts = values.cast(pa.large_string())
+    risky = pc.and_not(pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, NUMBER))
+    before, nothing = (pa.scalar(text, pa.large_string()) for text in ("'", ""))
+    return pc.if_else(risky, pc.binary_join_element_wise(before, texts, nothing), texts)
 
 
 def is_formula(text: str) -> bool:
