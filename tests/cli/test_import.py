@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from steplab.cli.import_ import _level
+
 DATA = Path(__file__).parents[1] / "data"
 MMU = (DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv")
 TEXT = "PARAMETER workers\nPOINTS 1 2\nREGION step\nMETRIC t_iter\nDATA 1 1.1\nDATA 1.5 1.6\n"
@@ -118,3 +120,8 @@ def test_a_mistake_is_one_sentence_and_leaves_no_folder(
     assert said in ran.err
     assert len(ran.err.strip().splitlines()) == 1
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "full"]
+
+
+def test_a_number_of_hundreds_of_digits_is_a_word() -> None:
+    assert _level("9" * 400) == "9" * 400
+    assert _level(str(10**30)) == 1e30
