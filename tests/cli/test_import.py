@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from steplab.cli.import_ import _level
+
 DATA = Path(__file__).parents[1] / "data"
 MMU = (DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv")
 TEXT = "PARAMETER workers\nPOINTS 1 2\nREGION step\nMETRIC t_iter\nDATA 1 1.1\nDATA 1.5 1.6\n"
@@ -136,3 +138,8 @@ def test_averages_without_noise_make_no_difference_sure(
     assert "no difference here is sure" in (tmp_path / "r.html").read_text()
     said = in_process("fit", folder, "--categorical", "framework,network", "--extrinsic", "workers", "--json")
     assert any("not the noise of a repetition" in note for note in said.json["notes"])
+
+
+def test_a_number_of_hundreds_of_digits_is_a_word() -> None:
+    assert _level("9" * 400) == "9" * 400
+    assert _level(str(10**30)) == 1e30

@@ -124,13 +124,13 @@ def _levels(text: str, option: str) -> dict[str, Level]:
 
 
 def _level(text: str) -> Level:
-    import math
+    from steplab.core.trial import is_plain_level
 
     for kind in (int, float):
         try:
             value = kind(text)
         except ValueError:
             continue
-        if math.isfinite(value):
+        if is_plain_level(value):
             return value
     return text
