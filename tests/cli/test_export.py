@@ -140,3 +140,13 @@ def test_a_level_that_a_spreadsheet_would_compute_comes_back_from_csv(
     assert '"\'=1+1"' in text
     assert '"\'-x"' in text
     assert set(read_source(tmp_path / "out.csv").frame["label"]) == {"=1+1", "-x"}
+
+
+def test_an_export_says_what_it_leaves_out(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    assert steplab("run", study_file(), "--out", "out").code == 0
+    damaged = min((tmp_path / "out/records").iterdir())
+    damaged.write_text("{")
+    ran = steplab("export", "out", "--to", "trials.csv")
+    assert (ran.code, f"left out: out/records/{damaged.name}: is not a record" in ran.err) == (0, True)

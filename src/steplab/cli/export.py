@@ -13,6 +13,7 @@ from steplab.cli._output import JsonOption, command_app, console, next_step, pri
 
 if TYPE_CHECKING:
     from steplab.core.record import Record
+    from steplab.store.tables import Tables
 
 app = command_app()
 KINDS = "FILE.csv, FILE.parquet, FILE.json (trace), mlflow:DIR, tensorboard:DIR, extrap:FILE"
@@ -93,17 +94,27 @@ def _must_have_parent(to: Path) -> None:
         raise InputError("there is no such folder", where=f"--to {to.parent}", hint="make it first")
 
 
+def _tables(wish: _Wish) -> Tables:
+    """The study's tables; what they leave out is said."""
+    from steplab.cli._left_out import tell
+    from steplab.store.tables import load
+
+    loaded = load(wish.folder)
+    tell(loaded.unreadable)
+    return loaded
+
+
 def _file(wish: _Wish, to: Path) -> _Written:
     import io
 
     import pyarrow.csv
     import pyarrow.parquet
 
-    from steplab.store import records, tables
+    from steplab.store import records
     from steplab.store.spreadsheet import defused
 
     _must_have_parent(to)
-    made = tables.load(wish.folder).table(wish.table)
+    made = _tables(wish).table(wish.table)
     content = io.BytesIO()
     if to.suffix == ".csv":
         pyarrow.csv.write_csv(defused(made), content)
@@ -130,7 +141,7 @@ def _trace(wish: _Wish, to: Path) -> _Written:
 def _chosen(wish: _Wish) -> tuple[Record, str]:
     """The record that was asked for, or the one with the highest throughput."""
     from steplab.core.errors import InputError
-    from steplab.store import records, tables
+    from steplab.store import records
     from steplab.store.paths import StudyFolder
 
     place = StudyFolder(wish.folder)
@@ -143,7 +154,7 @@ def _chosen(wish: _Wish) -> tuple[Record, str]:
         if record.status != "ok":
             raise InputError(f"the trial has no timeline, it is {record.status}", where=f"--trial {wish.trial}")
         return record, "as asked"
-    trials = tables.load(wish.folder).trials
+    trials = _tables(wish).trials
     measured = "throughput" in trials  # a study of failures has no such column
     ok = trials[(trials["status"] == "ok") & trials["throughput"].notna()] if measured else trials[:0]
     if not len(ok):
@@ -153,12 +164,11 @@ def _chosen(wish: _Wish) -> tuple[Record, str]:
 
 
 def _mlflow(wish: _Wish, to: Path) -> _Written:
-    from steplab.store import tables
     from steplab.store.foreign.imported import must_be_free
     from steplab.store.foreign.mlflow import write_mlflow
 
     must_be_free(to, "--to")
-    runs = write_mlflow(tables.load(wish.folder), wish.folder.absolute().name, to)
+    runs = write_mlflow(_tables(wish), wish.folder.absolute().name, to)
     return _Written(
         str(to),
         f"{runs} runs in {to}",
@@ -168,21 +178,20 @@ def _mlflow(wish: _Wish, to: Path) -> _Written:
 
 
 def _tensorboard(wish: _Wish, to: Path) -> _Written:
-    from steplab.store import tables
     from steplab.store.foreign.imported import must_be_free
     from steplab.store.foreign.tensorboard import write_tensorboard
 
     must_be_free(to, "--to")
-    runs = write_tensorboard(tables.load(wish.folder), to)
+    runs = write_tensorboard(_tables(wish), to)
     return _Written(str(to), f"{runs} runs in {to}", {"rows": runs}, f"tensorboard --logdir {to}")
 
 
 def _extrap(wish: _Wish, to: Path) -> _Written:
-    from steplab.store import records, tables
+    from steplab.store import records
     from steplab.store.foreign.extrap import extrap_text
 
     _must_have_parent(to)
-    made = extrap_text(tables.load(wish.folder), as_lines=to.suffix == ".jsonl")
+    made = extrap_text(_tables(wish), as_lines=to.suffix == ".jsonl")
     records.write_file(to, made.text.encode())
     sentence = f"{made.points} points of {', '.join(made.parameters)} in {to}"
     return _Written(str(to), sentence, {"rows": made.points, "columns": made.parameters}, f"extrap --text {to}")
