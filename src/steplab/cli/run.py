@@ -66,10 +66,11 @@ def run(
         show_plan(study, trials, folder, as_json)
         return
     _check_environments(trials)
+    own_code = _own_code(study, modules)
     _warn_of_open_doors(study)
     records.prepare(folder, study.text)
     seen = _set_aside(folder, trials, retry_failed)
-    campaign = Campaign(study, trials, folder, modules=_own_code(study, modules))
+    campaign = Campaign(study, trials, folder, modules=own_code)
     started = time.monotonic()
     done = trials.among(records.done(folder))
     expected_s = estimate(study, trials, folder, done)
