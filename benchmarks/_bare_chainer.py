@@ -54,10 +54,15 @@ class ResNet18(chainer.Chain):
         return self.dense(F.mean(x, axis=(2, 3)))
 
 
-def make(network, rate, threads):
-    """A training step on a batch of NumPy arrays; it is done when it returns."""
+def make(network, rate, threads, ranks=None):
+    """A training step on a batch of NumPy arrays; it is done when it returns. Several ranks have a communicator."""
     net = {"lenet5": LeNet5, "resnet18": ResNet18}[network]()
-    optimizer = chainer.optimizers.SGD(lr=rate).setup(net)
+    optimizer = chainer.optimizers.SGD(lr=rate)
+    if ranks is not None:
+        import chainermn
+
+        optimizer = chainermn.create_multi_node_optimizer(optimizer, ranks.communicator)
+    optimizer.setup(net)
 
     def step(samples, labels):
         loss = F.softmax_cross_entropy(net(samples), labels.astype(np.int32))

@@ -1,11 +1,11 @@
 """Plain JAX, as a person writes it by hand: pure functions and one jitted step with donated weights."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as Spec
 
 
 def conv(x, kernel, stride=1, padding="SAME"):
@@ -71,8 +71,8 @@ def resnet18(w, x):
     return x.mean((1, 2)) @ w[1][0] + w[1][1], seen
 
 
-def make(network, rate, threads):
-    """A training step on a batch of NumPy arrays; it is done when it returns."""
+def make(network, rate, threads, ranks=None):
+    """A training step on a batch of NumPy arrays; it is done when it returns. Several ranks are one mesh."""
     run, begin = {"lenet5": (lenet5, lenet5_weights), "resnet18": (resnet18, resnet18_weights)}[network]
     state = [begin(np.random.default_rng(1)), None]
 
@@ -80,17 +80,34 @@ def make(network, rate, threads):
         output, seen = run(w, images)
         return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)), seen
 
-    @partial(jax.jit, donate_argnums=(0, 1))
     def train(w, running, images, labels):
         images = jnp.transpose(images, (0, 2, 3, 1))
         (loss, seen), gradients = jax.value_and_grad(loss_of, has_aux=True)(w, images, labels)
+        if ranks is not None:
+            gradients = lax.pmean(gradients, "ranks")
         running = jax.tree.map(lambda old, new: 0.9 * old + 0.1 * new, running, seen)
         return loss, jax.tree.map(lambda one, slope: one - rate * slope, w, gradients), running
 
+    placed = train
+    if ranks is not None:
+        mesh = Mesh(ranks.mesh.devices, ("ranks",))
+        same, mine = NamedSharding(mesh, Spec()), NamedSharding(mesh, Spec("ranks"))
+        specs = {"in_specs": (Spec(), Spec(), Spec("ranks"), Spec("ranks")), "out_specs": Spec(), "check_vma": False}
+        placed = jax.shard_map(train, mesh=mesh, **specs)
+        state[0] = jax.tree.map(lambda one: jax.make_array_from_process_local_data(same, np.asarray(one)), state[0])
+    placed = jax.jit(placed, donate_argnums=(0, 1))
+
     def step(samples, labels):
         if state[1] is None:
-            state[1] = jax.tree.map(lambda one: jnp.zeros(one.shape), jax.eval_shape(run, state[0], _like(samples))[1])
-        loss, *state[:] = train(*state, samples, labels.astype(np.int32))
+            state[1] = jax.tree.map(
+                lambda one: np.zeros(one.shape, np.float32), jax.eval_shape(run, state[0], _like(samples))[1]
+            )
+            if ranks is not None:
+                state[1] = jax.tree.map(lambda one: jax.make_array_from_process_local_data(same, one), state[1])
+        labels = labels.astype(np.int32)
+        if ranks is not None:
+            samples, labels = (jax.make_array_from_process_local_data(mine, one) for one in (samples, labels))
+        loss, *state[:] = placed(*state, samples, labels)
         jax.block_until_ready((loss, state))
 
     return step

@@ -39,21 +39,48 @@ def resnet18():
     return net
 
 
-def make(network, rate, threads):
-    """A training step on a batch of NumPy arrays; it is done when it returns."""
+class Named(mx.kvstore.KVStore):
+    """The ranks' store with words for numbers: steplab's keys in it are words, and a store takes one kind only."""
+
+    def __init__(self, store):
+        vars(self).update(vars(store))
+
+    def __del__(self):
+        """The handle is another's."""
+
+    def init(self, key, value):
+        super().init(f"bare{key}", value)
+
+    def broadcast(self, key, value, out, priority=0):
+        super().broadcast(f"bare{key}", value, out, priority)
+
+    def push(self, key, value, priority=0):
+        super().push(f"bare{key}", value, priority)
+
+    def pull(self, key, out=None, priority=0, ignore_sparse=True):
+        super().pull(f"bare{key}", out, priority, ignore_sparse)
+
+    def pushpull(self, key, value, out=None, priority=0):
+        super().pushpull(f"bare{key}", value, out, priority)
+
+
+def make(network, rate, threads, ranks=None):
+    """A training step on a batch of NumPy arrays; it is done when it returns. Several ranks share a store."""
     net = {"lenet5": lenet5, "resnet18": resnet18}[network]()
     net.initialize(mx.init.Xavier())
     net.hybridize(static_alloc=True, static_shape=True)
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     loss_of.hybridize(static_alloc=True, static_shape=True)
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": rate}, kvstore=None)
+    store, own = (None, None) if ranks is None else (Named(ranks.store.store), False)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": rate}, kvstore=store, update_on_kvstore=own)
+    share = 1 if ranks is None else store.num_workers
 
     def step(samples, labels):
         images, wanted = mx.nd.array(samples), mx.nd.array(labels, dtype="float32")
         with autograd.record():
             loss = loss_of(net(images), wanted).mean()
         loss.backward()
-        trainer.step(1)
+        trainer.step(share)
         mx.nd.waitall()
 
     return step

@@ -16,6 +16,7 @@ import numpy as np  # noqa: E402 - the path comes first
 from steplab_worker import loop, rank  # noqa: E402
 
 WARM = 5
+GROUP = [0, 1]  # this rank, and how many there are
 
 
 def images(folder, dataset):
@@ -28,9 +29,9 @@ def images(folder, dataset):
     return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0]
 
 
-def batches(folder, dataset, size):
-    """Shuffled batches without end, as a person feeds them by hand."""
-    pixels, labels = images(folder, dataset)
+def batches(folder, dataset, size, rank=0, ranks=1):
+    """Shuffled batches without end, as a person feeds them by hand; a share of the images for each rank."""
+    pixels, labels = (one[rank::ranks] for one in images(folder, dataset))
     rng = np.random.default_rng(1)
     while True:
         order = rng.permutation(len(labels))
@@ -50,22 +51,35 @@ def timed(step, feed, iterations):
     return times
 
 
+def bare_block(job, session):
+    """The bare loop, a function of the number of iterations that gives their times; and what else is compared."""
+    bare, (rank_, ranks) = importlib.import_module("_bare_" + job.config["bare"]), GROUP
+    if hasattr(bare, "make_block"):
+        return bare.make_block(job, session, images(job.data_folder, job.dataset)), {}
+    step = bare.make(job.network, job.learning_rate, job.config["threads"], session if ranks > 1 else None)
+    feed = batches(job.data_folder, job.dataset, job.batch_size, rank_, ranks)
+    further = {}
+    if hasattr(bare, "profiled") and ranks == 1:
+        under = bare.profiled(step)
+        further["profiler"] = lambda n: under(feed, n, timed)
+    return lambda n: timed(step, feed, n), further
+
+
 def ways_of(job, session, source):
     """What is compared: name → a function of the number of iterations that gives their times."""
-    bare = importlib.import_module("_bare_" + job.config["framework"])
-    step = bare.make(job.network, job.learning_rate, job.config["threads"])
-    feed = batches(job.data_folder, job.dataset, job.batch_size)
+    bare, further = bare_block(job, session)
     native, phased = loop._NativeBlock(session, source), loop._PhasedBlock(session, source)
-    ways = {
-        "bare": lambda n: timed(step, feed, n),
-        "steplab": lambda n: native(n)["t_iter"],
-        "bare again": lambda n: timed(step, feed, n),
-        "phased": lambda n: phased(n)["t_iter"],
-    }
-    if hasattr(bare, "profiled"):
-        under = bare.profiled(step)
-        ways["profiler"] = lambda n: under(feed, n, timed)
-    return ways
+    ways = {"bare": bare, "bare again": bare, "steplab": lambda n: native(n)["t_iter"], **further}
+    # The phases of Keras' `fit` are those of the custom loop.
+    return ways if "fit" in job.config["bare"] else dict(ways, phased=lambda n: phased(n)["t_iter"])
+
+
+def entered(session, mode, way):
+    """Enter the mode that a way of steplab's needs, if another is on; a bare loop needs none."""
+    wanted = {"steplab": "native", "phased": "phased"}.get(way, mode)
+    if wanted != mode:
+        session.enter(wanted)
+    return wanted
 
 
 def compare(job, session, ask):
@@ -75,20 +89,29 @@ def compare(job, session, ask):
     source = session.source()
     ways = ways_of(job, session, source)
     rng = np.random.default_rng(job.replicate)
+    mode = ""
     for name, run in ways.items():
-        session.enter("phased" if name == "phased" else "native")
+        mode = entered(session, mode, name)
         run(WARM)
     rows = []
     for _ in range(job.config["rounds"]):
         row = {}
-        for name in rng.permutation(list(ways)):
-            session.enter("phased" if name == "phased" else "native")
-            row[str(name)] = float(np.median(ways[name](job.config["iterations"])))
+        for name in map(str, rng.permutation(list(ways))):
+            mode = entered(session, mode, name)
+            session.meet()
+            row[name] = ways[name](job.config["iterations"])
         rows.append(row)
     source.close()
     return {"modes": {}, "layers": None, "loss": 0.0, "rows": rows}
 
 
+def opened(group):
+    """In place of opening the adapter: note which rank this is, then open it."""
+    GROUP[:] = [group.rank, group.workers]
+    return rank_open(group)
+
+
 if __name__ == "__main__":
-    loop.measure = compare
+    rank_open = rank._open
+    rank._open, loop.measure = opened, compare
     rank.main(sys.argv[1:])

@@ -30,19 +30,24 @@ def resnet18():
     return tf.keras.Model(given, layers.Dense(10)(layers.GlobalAveragePooling2D()(x)))
 
 
-def make(network, rate, threads):
-    """A training step on a batch of NumPy arrays; it is done when it returns."""
-    net = {"lenet5": lenet5, "resnet18": resnet18}[network]()
-    optimizer = tf.keras.optimizers.SGD(rate)
-    loss_of = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+def make(network, rate, threads, ranks=None):
+    """A training step on a batch of NumPy arrays; it is done when it returns. A process has one strategy for ever."""
+    strategy = tf.distribute.get_strategy() if ranks is None else ranks.strategy
+    with strategy.scope():
+        net = {"lenet5": lenet5, "resnet18": resnet18}[network]()
+        optimizer = tf.keras.optimizers.SGD(rate)
+        loss_of = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
-    @tf.function
-    def train(samples, labels):
+    def replica(samples, labels):
         with tf.GradientTape() as tape:
-            loss = loss_of(labels, net(samples, training=True))
+            loss = tf.nn.compute_average_loss(loss_of(labels, net(samples, training=True)))
         gradients = tape.gradient(loss, net.trainable_variables)
         optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
         return loss
+
+    @tf.function
+    def train(samples, labels):
+        return strategy.run(replica, (samples, labels)) if ranks is not None else replica(samples, labels)
 
     def step(samples, labels):
         images = tf.transpose(tf.convert_to_tensor(samples), [0, 2, 3, 1])

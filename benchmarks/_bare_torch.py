@@ -35,10 +35,12 @@ def resnet18():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
-def make(network, rate, threads):
-    """A training step on a batch of NumPy arrays; it is done when it returns."""
+def make(network, rate, threads, ranks=None):
+    """A training step on a batch of NumPy arrays; it is done when it returns. Several ranks have met already."""
     torch.set_num_threads(threads)
     net = {"lenet5": lenet5, "resnet18": resnet18}[network]()
+    if ranks is not None:
+        net = nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=rate)
 
     def step(samples, labels):

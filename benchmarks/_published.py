@@ -1,7 +1,7 @@
 """Data generated from the published coefficients of the generic model, with noise: the source-sized problem.
 
 1000 random configurations of `mmu_4_1_parameters.csv` (six numeric and four categorical intrinsic factors,
-two extrinsic), times from `mmu_4_3_l2.csv` (facts, 5.2), 5 % multiplicative noise.
+two extrinsic), times from `mmu_4_3_l2.csv` (MMU thesis, chapter 4), 5 % multiplicative noise.
 """
 
 from __future__ import annotations

@@ -1,18 +1,25 @@
 """Does measuring disturb? steplab's native step against a bare loop written by hand in the same framework.
 
 A real rank, started by the laboratory, runs blocks of both in turn (and of phased mode, and of PyTorch's own profiler),
-in an order drawn anew for each round; several fresh processes. Same network, batch, optimiser, threads, files. Each
+in an order drawn anew for each round; several fresh processes. `tensorflow_fit` compares Keras' `fit`, to which steplab
+hands batches one by one, with plain `fit` over an array. Same network, batch, optimiser, threads, files. Each
 ratio is that of two blocks of one round; the interval is a bootstrap over processes and rounds. "noise" compares the
 bare loop with itself. Wanted: native / bare within 1.00 ± 0.03, or within the noise if that is wider.
 
+With `--workers 2` the bare loop is the one that two ranks run, exchange and all, as users of the framework write it. It
+shares the ranks' connection (a process has one process group, one strategy, one store), and their step time is the mean
+over the ranks of each iteration.
+
 With `--cpu` the clock is the process's CPU time, which says less (no waiting) but much more on a busy machine.
 
-    python benchmarks/not_disturbing.py [--quick] [--cpu] [--frameworks torch tensorflow] [--networks lenet5 resnet18]
+    python benchmarks/not_disturbing.py [--quick] [--cpu] [--workers 1 2] [--frameworks torch]
+        [--networks lenet5 resnet18]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +28,15 @@ from typing import Any
 import numpy as np
 
 from steplab.core import catalogue
-from steplab.runner import datasets, launch
+from steplab.runner import datasets, worker
 from steplab.runner.conversation import Conversation, Failure
 from steplab.runner.launch import GroupKey
 from steplab.runner.pool import Pool
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 
-FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer")
+FRAMEWORKS = ("torch", "tensorflow", "tensorflow_fit", "jax", "mxnet", "chainer")
+OPTIONS = {"tensorflow_fit": {"loop": "fit"}}  # a framework with other options than its default ones
 DATASETS = {"lenet5": "mnist", "resnet18": "cifar10"}
 BATCH = {"lenet5": 64, "resnet18": 8}
 ITERATIONS = {"lenet5": 30, "resnet18": 4}
@@ -64,13 +72,14 @@ def ratio(processes: list[list[dict[str, float]]], above: str, below: str) -> Ra
     return Ratio(float(np.median(np.concatenate(each))), float(low), float(high))
 
 
-def job(framework: str, network: str, rounds: int, process: int, folder: Path, cpu: bool) -> TrialJob:
+def job(framework: str, network: str, rounds: int, iterations: int, process: int, folder: Path, cpu: bool) -> TrialJob:
     """What the ranks are told."""
-    options = {name: option.default for name, option in catalogue.framework(framework).factors.items()}
+    known = catalogue.framework(framework.partition("_")[0])
+    options = {name: option.default for name, option in known.factors.items()} | OPTIONS.get(framework, {})
     spec = data.spec(DATASETS[network])
-    config: dict[str, Any] = {"framework": framework, "rounds": rounds, "threads": 1, "cpu": cpu}
+    config: dict[str, Any] = {"bare": framework, "rounds": rounds, "threads": 1, "cpu": cpu}
     return TrialJob(
-        trial="bare", replicate=process, kind="step", config=config | {"iterations": ITERATIONS[network]},
+        trial="bare", replicate=process, kind="step", config=config | {"iterations": iterations},
         network=network, network_options={}, input_shape=tuple(spec.shape), classes=spec.classes,
         dataset=DATASETS[network], data_folder=str(folder), batch_size=BATCH[network], accumulate=1, strategy="sync",
         optimizer="sgd", learning_rate=0.01, loader_workers=0, prefetch=2, options=options, phases=True,
@@ -78,42 +87,50 @@ def job(framework: str, network: str, rounds: int, process: int, folder: Path, c
     )  # fmt: skip
 
 
-def measured(pool: Pool, framework: str, work: TrialJob) -> list[dict[str, float]]:
-    """The rounds of one fresh process."""
-    group = pool.group(GroupKey(framework, "", 1, 1, 1), object(), DEADLINE_S, lambda: None)
+def measured(pool: Pool, framework: str, workers: int, work: TrialJob) -> list[dict[str, float]]:
+    """The rounds of one fresh group: for each way the median of its block."""
+    name = framework.partition("_")[0]
+    apart = "sync" if workers > 1 and catalogue.framework(name).strategies_apart else ""
+    group = pool.group(GroupKey(name, "", workers, 1, workers, apart), object(), DEADLINE_S, lambda: None)
     if isinstance(group, Failure):
         raise SystemExit(f"{framework}: {group.reason}\n{group.log_tail}")
     # The proof directs itself; nobody is asked for blocks.
     outcome = Conversation(group, time.monotonic() + DEADLINE_S, lambda: None).trial(work, None)  # type: ignore[arg-type]
     if outcome.failure is not None:
         raise SystemExit(f"{framework}: {outcome.failure.reason}\n{outcome.failure.log_tail}")
-    rows: list[dict[str, float]] = outcome.results[0]["rows"]
-    return rows
+    by_rank = [outcome.results[rank]["rows"] for rank in sorted(outcome.results)]
+    return [
+        {way: float(np.median(np.mean([row[way] for row in rows], axis=0))) for way in rows[0]}
+        for rows in zip(*by_rank, strict=True)
+    ]
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--quick", action="store_true", help="two processes, five rounds")
+    parser.add_argument("--quick", action="store_true", help="two processes, five short rounds")
     parser.add_argument("--cpu", action="store_true", help="measure CPU time instead of wall time")
     parser.add_argument("--frameworks", nargs="+", default=FRAMEWORKS, choices=FRAMEWORKS)
     parser.add_argument("--networks", nargs="+", default=list(DATASETS), choices=list(DATASETS))
+    parser.add_argument("--workers", nargs="+", default=[1], type=int)
     given = parser.parse_args()
     processes, rounds = (2, 5) if given.quick else (5, 12)
-    launch.WORKER = Path(__file__).with_name("_bare_rank.py")
+    worker.WORKER = Path(__file__).with_name("_bare_rank.py")
     print(f"{processes} processes of {rounds} rounds each; ratios with 95 % intervals")
     print(f"{'':22}{'bare, ms':>9}" + "".join(f"{name:>22}" for name, *_ in COLUMNS))
     pool = Pool([])
     try:
         for network in given.networks:
             folder = datasets.provide(DATASETS[network], 2000).folder
-            for framework in given.frameworks:
-                jobs = [job(framework, network, rounds, i, folder, given.cpu) for i in range(processes)]
-                rows = [measured(pool, framework, one) for one in jobs]
+            iterations = ITERATIONS[network] // (3 if given.quick else 1)
+            for framework, workers in itertools.product(given.frameworks, given.workers):
+                jobs = [job(framework, network, rounds, iterations, i, folder, given.cpu) for i in range(processes)]
+                rows = [measured(pool, framework, workers, one) for one in jobs]
                 bare = np.median([row["bare"] for one in rows for row in one])
                 cells = [ratio(rows, above, below) for _, above, below in COLUMNS]
                 print(
-                    f"{network + ' ' + framework:22}{1e3 * bare:9.2f}" + "".join(f"{one or '-'!s:>22}" for one in cells)
+                    f"{f'{network} {framework} {workers}':22}{1e3 * bare:9.2f}"
+                    + "".join(f"{one or '-'!s:>22}" for one in cells)
                 )
     finally:
         pool.close()

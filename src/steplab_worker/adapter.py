@@ -7,15 +7,16 @@ it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do;
 `unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the values of its factors for which one
 process serves all workers); `reads_data`.
 
-For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}; the
-module's function `serve(group)` is such a process's life); `launcher` ({"command": […], "rank": VARIABLE}: a program
-that starts all ranks and tells each its rank); `strategies_apart` (a group of ranks serves one strategy only).
+For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}, or the
+name of a factor that says it, 0 being one for each rank; the module's function `serve(group)` is such a process's
+life); `launcher` ({"command": […], "rank": VARIABLE}: a program that starts all ranks and tells each its rank);
+`strategies_apart` (a group of ranks serves one strategy only).
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from steplab_worker import data
 from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
-from steplab_worker.loader import Loader
+from steplab_worker.loader import Loader, Prepare
 from steplab_worker.weights import Key
 
 if TYPE_CHECKING:
@@ -52,6 +53,19 @@ class Session:
     def clock(self) -> float:
         """Seconds on the clock that the iterations are timed with."""
         return time.perf_counter()
+
+    def stamp(self) -> Any:
+        """The moment at which all work asked for so far is done; `seconds` tells how far such moments are apart.
+
+        Where the device can note it by itself (a GPU's events), nothing waits for it: that would keep the host from
+        queueing the next step meanwhile.
+        """
+        self.synchronize()
+        return self.clock()
+
+    def seconds(self, stamps: List[Any]) -> List[float]:
+        """Seconds from each stamp to the next."""
+        return [after - before for before, after in zip(stamps, stamps[1:])]
 
     def enter(self, mode: str) -> None:
         """The mode that is measured from now on: `native`, `phased` or `overlap`."""
@@ -87,8 +101,12 @@ class Session:
         """Compute this rank's gradients, exchanging nothing (t_b)."""
         raise NotImplementedError
 
+    def meet(self) -> None:
+        """Return when all ranks are here: a barrier."""
+
     def wait(self) -> None:
         """Wait for the slowest rank (the first part of t_c)."""
+        self.meet()
 
     def exchange(self) -> None:
         """Average the gradients over the ranks (the second part of t_c)."""
@@ -135,6 +153,10 @@ class Session:
     def loss(self) -> float:
         """The loss of the last batch."""
         raise NotImplementedError
+
+    def pending_loss(self) -> Any:
+        """The same, perhaps still being computed; `float` waits for it."""
+        return self.loss()
 
     def reseed(self, seed: int) -> None:
         """Begin the random numbers of dropout anew, so that an epoch does not depend on those before it."""
@@ -184,9 +206,9 @@ class Source:
 
 
 class FileSource(Source):
-    """Batches read from a data set's files through the loader."""
+    """Batches read from a data set's files through the loader; `prepare` makes of them what the framework takes."""
 
-    def __init__(self, job: TrialJob, rank: int, workers: int):
+    def __init__(self, job: TrialJob, rank: int, workers: int, prepare: Optional[Prepare] = None):
         dataset = data.open_split(job.data_folder, job.dataset)
         self.loader = Loader(
             dataset,
@@ -197,6 +219,7 @@ class FileSource(Source):
             background=job.loader_workers,
             prefetch=job.prefetch,
             augment=AUGMENTATIONS[job.augment],
+            prepare=prepare,
         )
 
     def divide(self) -> None:

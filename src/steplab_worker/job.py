@@ -18,6 +18,7 @@ class GroupJob:
     python_path: List[str] = field(default_factory=list)  # where the study's own networks are
     strategy: str = ""  # without its count; empty where one group serves all strategies
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
+    roles: Dict[str, int] = field(default_factory=dict)  # how many processes of each there are
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "GroupJob":
@@ -68,6 +69,10 @@ class TrialJob:
     seed: int
     augment: str = "none"
     train: Optional[TrainingPlan] = None  # of kind `train` only
+
+    def share(self, loss: Any) -> Any:
+        """A batch's loss as its share of an accumulation; without one the loss itself, for dividing by 1 costs time."""
+        return loss / self.accumulate if self.accumulate > 1 else loss
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "TrialJob":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Deque, Optional, Tuple
+from typing import Any, Callable, Deque, Optional, Tuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from steplab_worker.augment import Augment
 from steplab_worker.data import DataError, Dataset
 
 Batch = Tuple[np.ndarray, np.ndarray]
+Prepare = Callable[[Batch], Any]
 
 
 class Loader:
@@ -24,7 +25,8 @@ class Loader:
     Every rank draws the same permutation for an epoch, cuts it into global batches and takes its own, disjoint part of
     each; so n ranks see together what one rank with the n-fold batch sees. With `background` > 0 that many threads read
     up to `prefetch` batches each ahead; the batches are the same, in the same order, whatever their number.
-    `augment(samples, generator)` changes a batch after it was read.
+    `augment(samples, generator)` changes a batch after it was read, `prepare(batch)` makes of it what `next` gives
+    (tensors in pinned memory, say); both happen where it is read.
     """
 
     def __init__(
@@ -37,10 +39,11 @@ class Loader:
         background: int = 0,
         prefetch: int = 2,
         augment: Optional[Augment] = None,
+        prepare: Optional[Prepare] = None,
     ) -> None:
         if not (batch_size >= 1 and 0 <= rank < workers and background >= 0 and prefetch >= 1):
             raise ValueError("a loader needs batch_size and prefetch >= 1, rank in 0..workers-1, background >= 0")
-        self._dataset, self._batch_size, self._augment = dataset, batch_size, augment
+        self._dataset, self._batch_size, self._augment, self._prepare = dataset, batch_size, augment, prepare
         self._rank, self._workers, self._seed = rank, workers, seed
         shard = len(dataset) // workers
         self.batches_per_epoch = shard // batch_size
@@ -54,7 +57,7 @@ class Loader:
         self._order_epoch, self._order = -1, np.empty(0, dtype=np.int64)
         self._depth = background * prefetch
         self._divided: Deque[Tuple[int, np.ndarray]] = deque()  # number and indices of batches nobody reads yet
-        self._waiting: Deque["Future[Batch]"] = deque()
+        self._waiting: Deque["Future[Any]"] = deque()
         self._pool = ThreadPoolExecutor(background, "loader") if background else None
 
     def divide(self) -> None:
@@ -64,8 +67,8 @@ class Loader:
             self._divided.append((self._planned, self._own_part()))
             self._planned += 1
 
-    def next(self) -> Batch:
-        """The next batch: samples and labels; waits for it if it is not there yet."""
+    def next(self) -> Any:
+        """The next batch: samples and labels, or what `prepare` made of them; waits for it if it is not there yet."""
         if self._closed:
             raise RuntimeError("the loader is closed")
         self.epoch = self._taken // self.batches_per_epoch
@@ -97,12 +100,12 @@ class Loader:
         whole = self._order[batch * self._batch_size * self._workers :][: self._batch_size * self._workers]
         return whole.reshape(self._workers, self._batch_size)[self._rank].copy()
 
-    def _read(self, number: int, indices: np.ndarray) -> Batch:
+    def _read(self, number: int, indices: np.ndarray) -> Any:
         samples, labels = self._dataset.read(indices)
         if self._augment is not None:
             rng = np.random.default_rng([self._seed, self._rank, number])
             samples = self._augment(samples, rng)
-        return samples, labels
+        return (samples, labels) if self._prepare is None else self._prepare((samples, labels))
 
     def close(self) -> None:
         """Stop reading ahead and end the threads; closing twice is fine."""

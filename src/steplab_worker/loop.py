@@ -1,8 +1,11 @@
-"""The measuring loop: the only place that reads a clock.
+"""The measuring loop: it alone times iterations and phases, on the clock of the session (`now`).
+
+What runs inside of a step, layers and collectives, is timed by the adapters; `ceilings` knows no steps.
 
 The laboratory says how many iterations to run next and whether they count (warm-up or measured); the loop runs them
-and sends their times. In `native` mode there is one clock read per iteration; in `phased` mode one per phase. Mode
-`overlap` comes last: native steps whose collectives are watched, where several ranks work together.
+and sends their times. In `native` mode there is one stamp per iteration (a clock read, or an event of a GPU); in
+`phased` mode one per phase. Mode `overlap` comes last: native steps whose collectives are watched, where several ranks
+work together.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ Ask = Callable[[Document], Document]
 Columns = Dict[str, List[float]]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
 LAYER_ITERATIONS = 5
+BARRIERS = 15  # in a row, at the start of a phased block, to know what one costs
 
 
 def measure(job: TrialJob, session: Session, ask: Ask) -> Document:
@@ -78,16 +82,13 @@ class _Block:
 
 class _NativeBlock(_Block):
     def __call__(self, iterations: int) -> Columns:
-        session, source, clock, times = self.session, self.source, self.session.clock, []
+        session, source = self.session, self.source
         session.synchronize()
-        before = clock()
+        stamps = [session.stamp()]
         for _ in range(iterations):
             session.step(source.next(), self._last())
-            session.synchronize()
-            now = clock()
-            times.append(now - before)
-            before = now
-        return {"t_iter": times}
+            stamps.append(session.stamp())
+        return {"t_iter": session.seconds(stamps)}
 
 
 class _InferBlock(_Block):
@@ -113,18 +114,32 @@ class _InferBlock(_Block):
 
 
 class _PhasedBlock(_Block):
+    """Iterations in parts. What the barrier itself costs is neither waiting nor a part of the step: we added it."""
+
     def __call__(self, iterations: int) -> Columns:
-        columns: Columns = {name: [] for name in ("t_iter", *PHASES)}
+        columns: Columns = {name: [] for name in ("t_iter", *PHASES, "t_barrier")}
+        barrier = self._barrier() if iterations else 0.0
         self.session.synchronize()
         start = self.session.clock()
         for _ in range(iterations):
             seconds = self._iteration(start)
-            for name in PHASES:
-                columns[name].append(seconds[name])
             now = self.session.clock()
-            columns["t_iter"].append(now - start)
+            seconds["t_barrier"] = min(barrier, seconds["t_wait"])
+            seconds["t_wait"] -= seconds["t_barrier"]
+            seconds["t_iter"] = now - start - seconds["t_barrier"]
+            for name, values in columns.items():
+                values.append(seconds[name])
             start = now
         return columns
+
+    def _barrier(self) -> float:
+        """The median cost of a barrier that all ranks reach together: one after the other."""
+        stamps = []
+        for _ in range(BARRIERS + 1):
+            self.session.meet()
+            self.session.synchronize()
+            stamps.append(self.session.clock())
+        return statistics.median(after - before for before, after in zip(stamps, stamps[1:]))
 
     def _iteration(self, before: float) -> Dict[str, float]:
         """One iteration in parts, the first from `before` on: seconds of each phase."""
@@ -200,7 +215,7 @@ class _DifferenceBlock(_Block):
     def _timed(self, step: Callable[[Any, bool], None], last: bool) -> float:
         """Reading the batch is left out: both kinds of step do it alike."""
         session, batch = self.session, self.source.next()
-        session.wait()
+        session.meet()
         session.synchronize()
         start = session.clock()
         step(batch, last)

@@ -8,13 +8,17 @@ from typing import Any, Optional, Tuple
 
 @dataclass(frozen=True)
 class Option:
-    """One thing that can be varied: its default, and either its levels or its range."""
+    """One thing that can be varied: its default, and either its levels or its range.
+
+    A network's option with `shapes=False` has no part in whether the network fits its data.
+    """
 
     default: Any
     help: str
     levels: Optional[Tuple[Any, ...]] = None
     low: Optional[float] = None
     high: Optional[float] = None
+    shapes: bool = True
 
     def problem(self, value: Any) -> str:
         """What is wrong with a value, or an empty string.

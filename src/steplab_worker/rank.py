@@ -11,9 +11,9 @@ import socket
 import sys
 import time
 import traceback
-from typing import Any, Dict, List
+from typing import Any, List
 
-from steplab_worker import limits
+from steplab_worker import limits, variables
 from steplab_worker.channel import Channel, Document
 from steplab_worker.job import GroupJob, TrialJob
 
@@ -38,13 +38,13 @@ def main(arguments: List[str]) -> None:
     channel = Channel(parsed.channel)
     greeting = {"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
     channel.send(dict(greeting, token=channel.token))
-    adapter = None
+    adapter, ambient = None, variables.seen()
     while True:
         order = channel.receive()
         try:
             if order["do"] == "open":
                 adapter = _open(GroupJob.from_document(order["group"]))
-                channel.send({"say": "opened", "versions": _versions(adapter), "cpus": limits.allowed_cpus()})
+                channel.send(dict(_opened(adapter), variables=variables.document(ambient, _THREAD_VARIABLES)))
             elif order["do"] == "clock":
                 channel.send({"say": "clock", "at": time.perf_counter()})
             elif order["do"] == "trial":
@@ -80,8 +80,9 @@ def _open(group: GroupJob) -> Any:
     raise RuntimeError("the %s of %s ended by itself" % (group.role, group.framework))
 
 
-def _versions(adapter: Any) -> Dict[str, str]:
-    return dict(adapter.versions(), python=platform.python_version())
+def _opened(adapter: Any) -> Document:
+    versions = dict(adapter.versions(), python=platform.python_version())
+    return {"say": "opened", "versions": versions, "cpus": limits.allowed_cpus()}
 
 
 def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:

@@ -1,9 +1,9 @@
 """The training loop: whole epochs, a look at the accuracy after them, and checkpoints to go on from.
 
-The laboratory says after each epoch whether to save a checkpoint and whether to go on, so all ranks agree. Times are
-read from the session's clock as in `loop`: one read per iteration; the losses are read between iterations, outside
-their times. An epoch takes every sample of the rank's shard once, as far as they fill batches and whole
-accumulations; its order, and what is left out, depends on the seed and the epoch alone.
+The laboratory says after each epoch whether to save a checkpoint and whether to go on, so all ranks agree. Times come
+from the session's stamps as in `loop`, at both ends of each iteration; the losses are read between iterations. An epoch
+takes every sample of the rank's shard once, as far as they fill batches and whole accumulations; its order, and what is
+left out, depends on the seed and the epoch alone.
 """
 
 from __future__ import annotations
@@ -130,17 +130,16 @@ class _Run:
         return batches // k * k
 
     def _iterate(self, iterations: int) -> Tuple[List[float], List[float]]:
-        session, source, clock, k = self.session, self.source, self.session.clock, self.job.accumulate
-        times: List[float] = []
-        losses: List[float] = []
+        session, source, k = self.session, self.source, self.job.accumulate
+        stamps: List[Any] = []
+        losses: List[Any] = []
         session.synchronize()
         for done in range(1, iterations + 1):
-            before = clock()
+            stamps.append(session.stamp())
             session.step(source.next(), done % k == 0)
-            session.synchronize()
-            times.append(clock() - before)
-            losses.append(session.loss())
-        return times, losses
+            stamps.append(session.stamp())
+            losses.append(session.pending_loss())
+        return session.seconds(stamps)[::2], [float(loss) for loss in losses]
 
     def _examined(self) -> Document:
         """Accuracies after the epoch: of the validation samples, timed, and of as many training samples."""

@@ -101,18 +101,6 @@ def synthetic() -> Synthetic:
     return make
 
 
-@pytest.fixture(scope="session")
-def long_run() -> Callable[[Config], float]:
-    """The median step time that a law with noise really has: of many iterations of the slowest rank."""
-
-    def median(config: Config) -> float:
-        full = {"framework": "synthetic", **config}
-        times = [law_times(full, 12345, chunk)[0].max(axis=0) for chunk in range(120)]
-        return float(np.median(np.concatenate(times)))
-
-    return median
-
-
 Levels = Mapping[str, Sequence[Any]]
 LENET5_BYTES = 4 * 61706
 

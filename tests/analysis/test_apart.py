@@ -40,7 +40,7 @@ def study(
                     "other_cpu_s": 0.0,
                 }
             )
-    return analyse(pd.DataFrame(rows), ["threads"], 2)
+    return analyse(pd.DataFrame(rows), ["threads"])
 
 
 @pytest.mark.parametrize(("configurations", "replicates"), [(4, 3), (12, 2), (12, 5), (24, 3)])
@@ -82,9 +82,9 @@ def test_no_sentence_claims_an_effect_that_may_be_noise() -> None:
 
 
 def test_exact_times_are_told_apart_exactly() -> None:
-    same = Interval(1.0, 1.0, 1.0, 3, "t")
+    same = Interval(1.0, 1.0, 1.0, 3, "t", error=0.0, freedom=2.0)
     assert surely_slower([10.0, 10.0, 9.9], [same] * 3) == [False, False, True]
 
 
 def test_one_configuration_is_not_compared() -> None:
-    assert surely_slower([1.0], [Interval(1.0, 0.9, 1.1, 3, "t")]) == [False]
+    assert surely_slower([1.0], [Interval(1.0, 0.9, 1.1, 3, "t", error=0.05, freedom=2.0)]) == [False]

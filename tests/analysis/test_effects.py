@@ -15,6 +15,7 @@ from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
 from steplab.analysis.designed import Designed
+from steplab.analysis.effect_words import describe
 from steplab.analysis.effects import anova, designed, interactions, main_effects, residual_checks
 from steplab.store import tables
 
@@ -307,6 +308,18 @@ def test_empty_cells_and_what_they_cost_are_named(trials_of: Trials) -> None:
     assert (lost.term, lost.why) == ("strategy × workers", "no good trial has strategy sync with workers 3")
     assert not any(one.factors == ("strategy", "workers") for one in found.interactions)
     assert found.sums == "II"
+
+
+def test_unsupported_trials_have_not_gone_wrong(trials_of: Trials) -> None:
+    trials = trials_of(SMALL, 3, noise=0.01)
+    hit = (trials["a"] == 1) & (trials["b"] == "x") & (trials["c"] == 1)
+    trials = trials.assign(status=np.where(hit, "unsupported", "ok"), reason="", t_iter=trials["t_iter"].where(~hit))
+    found = designed(trials, list(SMALL))
+    (cell,) = found.missing
+    assert (found.broken, cell.failed, cell.why) == ((), 0, "unsupported")
+    told = " ".join(describe(found))
+    assert "1 combination has no good trial (unsupported): a 1, b x, c 1." in told
+    assert "did not end well" not in told
 
 
 def test_a_cell_that_was_never_run_is_told_from_one_that_failed(trials_of: Trials) -> None:

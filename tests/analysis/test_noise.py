@@ -29,7 +29,7 @@ def trials(between: float = 0.01, configurations: int = 6, replicates: int = 3, 
 
 
 def verdict(frame: pd.DataFrame) -> Noise:
-    return judge(frame, ["threads"], 2)
+    return judge(frame, ["threads"])
 
 
 def test_a_calm_study_needs_nothing() -> None:
@@ -88,9 +88,20 @@ def test_one_replicate_is_unknown() -> None:
 
 def test_tables_without_verdicts_are_still_judged() -> None:
     old = trials(drift=[0.5] * 9 + [0.0] * 9).drop(columns=["verdict", "doubts", "other_cpu_share"])
-    found = verdict(old.assign(other_cpu_s=0.4))
-    assert found.drifting == 0.5
-    assert found.others == pytest.approx(0.1)
+    assert verdict(old).drifting == 0.5
+
+
+def test_what_others_took_is_unknown_without_the_number_of_cpus() -> None:
+    assert verdict(trials(other_cpu_s=0.4).drop(columns="other_cpu_share")).others is None
+
+
+def test_trials_under_different_environment_variables_are_not_compared_silently() -> None:
+    same = trials(variables="KMP_BLOCKTIME=0")
+    mixed = trials(variables=["XLA_FLAGS='--a --b' KMP_BLOCKTIME=0"] * 9 + ["KMP_BLOCKTIME=0"] * 9)
+    assert verdict(same).variables == ()
+    assert verdict(mixed).variables == ("XLA_FLAGS",)
+    assert "Environment variables differ between trials (XLA_FLAGS)" in verdict(mixed).advice
+    assert "Environment variables" not in verdict(same).advice
 
 
 def test_more_configurations_make_differences_harder_to_see() -> None:

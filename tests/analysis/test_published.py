@@ -36,7 +36,7 @@ def published() -> pd.DataFrame:
 
 
 def found(published: pd.DataFrame) -> Analysis:
-    return analyse(published, ["network", "framework", "workers"], cpus=2)
+    return analyse(published, ["network", "framework", "workers"])
 
 
 def test_ssgd_speedups_of_the_published_tables_come_out(published: pd.DataFrame) -> None:

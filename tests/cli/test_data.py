@@ -89,7 +89,7 @@ def test_a_mistake_gets_one_sentence(run, tmp_path, arguments, says):
 
 def test_a_place_that_cannot_be_written_is_named(run, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"file/mnist: cannot be written: "):
+    with pytest.raises(StoreError, match=r"file/mnist: cannot be written "):
         run("make", "mnist", "--samples", "9", "--out", "file/mnist")
 
 

@@ -125,3 +125,21 @@ def test_a_mistake_is_one_sentence_and_leaves_no_folder(
 def test_a_number_of_hundreds_of_digits_is_a_word() -> None:
     assert _level("9" * 400) == "9" * 400
     assert _level(str(10**30)) == 1e30
+
+
+def test_averages_without_noise_make_no_difference_sure(
+    imported: Callable[[str], Path], in_process: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = imported("csv")
+    found = in_process("analyze", folder, "--json").json
+    assert "no difference here is sure" in found["noise"]["caveat"]
+    assert any("no difference here is sure" in sentence for sentence in found["sentences"])
+    assert {group["t_iter"]["low"] for group in found["groups"]} == {None}
+    assert not any(one["differs"] for one in found["effects"])
+    assert not any(one["real"] for one in found["frameworks"])
+    for options in ((), ("--why",), ("--section", "frameworks"), ("--section", "effects")):
+        assert "no difference here is sure" in " ".join(in_process("analyze", folder, *options).out.split())
+    assert in_process("report", folder, "--out", tmp_path / "r.html").code == 0
+    assert "no difference here is sure" in (tmp_path / "r.html").read_text()
+    said = in_process("fit", folder, "--categorical", "framework,network", "--extrinsic", "workers", "--json")
+    assert any("not the noise of a repetition" in note for note in said.json["notes"])

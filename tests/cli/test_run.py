@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from steplab.core.study_file import read_study
+from steplab.core.trial import KINDS
+
 
 def test_a_wrong_study_is_one_sentence_exit_1_and_no_folder(tmp_path: Path, steplab: Callable[..., Any]) -> None:
     (tmp_path / "bad.toml").write_text('[study]\nname = "bad"\n[factors]\nframework = ["synthetic"]\nbatchsize = [1]\n')
@@ -82,12 +85,20 @@ def test_only_the_named_trial_runs(steplab: Callable[..., Any], study_file: Call
 def test_what_a_framework_cannot_do_is_recorded_as_unsupported(
     steplab: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
-    path = study_file(strategy=["sync", "ps-async"])
+    path = study_file(strategy=["sync", "ps-sync"])
     ran = steplab("run", path, "--out", "out", "--json")
-    assert (ran.code, ran.json["ok"], ran.json["failed"]) == (3, 2, 2)
-    failures = steplab("status", "out", "--json").json["failures"]
-    assert {one["status"] for one in failures} == {"unsupported"}
-    assert "no strategy 'ps-async'" in failures[0]["reason"]
+    assert (ran.code, ran.json["ok"], ran.json["failed"], ran.json["unsupported"]) == (0, 2, 0, 2)
+    told = steplab("run", path, "--out", "out")
+    assert (told.code, "2 ok, 0 failed, 2 unsupported, 0 left of 4 trials" in told.out) == (0, True)
+
+
+def test_a_failure_beside_what_is_unsupported_still_ends_with_3(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(strategy=["sync", "ps-sync"], fault=["none", "raise"], measure="retries = 0")
+    ran = steplab("run", path, "--out", "out")
+    assert (ran.code, "2 ok, 2 failed, 4 unsupported" in ran.out) == (3, True)
+    assert "2 failed 4 unsupported" in ran.err  # the progress bar
 
 
 @pytest.mark.parametrize("command", ["status", "analyze", "report", "export"])
@@ -102,6 +113,20 @@ def test_the_starter_study_is_right(steplab: Callable[..., Any]) -> None:
     assert steplab("init", "new study").code == 0
     assert "18 trials" in steplab("run", "new study/study.toml", "--dry-run").out
     assert "is there already" in steplab("init", "new study").err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_is_a_starter_for_each_kind_of_trial(kind: str, in_process: Callable[..., Any], tmp_path: Path) -> None:
+    assert in_process("init", kind, "--kind", kind, "--framework", "synthetic").code == 0
+    study = read_study(tmp_path / kind / "study.toml")
+    assert study.about.kind == kind
+    assert study.train.target_accuracy == (0.95 if kind == "train" else None)
+    assert "[train]" in study.text  # as a comment at least
+
+
+def test_a_starter_of_an_unknown_kind_is_refused(in_process: Callable[..., Any]) -> None:
+    said = in_process("init", "new", "--kind", "tran")
+    assert (said.code, "--kind: there is no kind 'tran'; allowed" in said.err) == (1, True)
 
 
 def test_doctor_tells_what_is_here(steplab: Callable[..., Any]) -> None:
@@ -120,3 +145,51 @@ def test_an_interpreter_of_ones_own_is_registered(tmp_path: Path, steplab: Calla
     broken.chmod(0o755)
     said = steplab("env", "add", "mine", "--framework", "torch", "--python", broken, env=home)
     assert (said.code, "cannot import torch: no module" in said.err) == (1, True)
+
+
+def million(tmp_path: Path, design: str = "replicates = 1") -> Path:
+    """A study of a million trials."""
+    path = tmp_path / "million.toml"
+    levels = f"batch_size = {list(range(1, 1001))}\nthreads = {list(range(1, 1001))}"
+    measure = "[measure]\nwarmup = 1\niterations = 3\nphases = false"
+    path.write_text(
+        f'[study]\nname = "million"\n[factors]\nframework = "synthetic"\n{levels}\n[design]\n{design}\n{measure}'
+    )
+    return path
+
+
+@pytest.mark.parametrize("mode", [("--limit", "2"), ("--dry-run",)])
+def test_of_a_million_trials_a_command_makes_only_a_few(
+    mode: tuple[str, ...], tmp_path: Path, in_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steplab.cli._plan import MOST_GUESSED
+    from steplab.design import configurations
+
+    made: list[object] = []
+    config, identified = configurations.Configurations.__getitem__, configurations.id_of
+    counted = lambda table, at: made.append(at) or config(table, at)  # noqa: E731
+    monkeypatch.setattr(configurations.Configurations, "__getitem__", counted)
+    monkeypatch.setattr(configurations, "id_of", lambda *text: made.append(text) or identified(*text))
+    assert in_process("run", million(tmp_path), *mode).code == 0
+    assert len(made) <= MOST_GUESSED + 100
+
+
+def test_a_draw_of_more_than_there_are_is_told_before_it_runs(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2, 3], design='type = "random"\nn = 1_000_000')
+    shown = steplab("run", path, "--dry-run")
+    assert "6 trials: 3 configurations" in shown.out
+    assert "1,000,000 different configurations were asked for, but only 3 can be drawn" in shown.err
+    assert "only 3 can be drawn" in steplab("run", path, "--dry-run", "--json").json["note"]
+
+
+def test_a_trial_is_found_by_its_id_and_failed_ones_run_again_in_a_selection_only(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2], fault="raise", measure="retries = 0")
+    first, second = (one["trial"] for one in steplab("run", path, "--dry-run", "--json").json["plan"][:2])
+    assert steplab("run", path, "--out", "out", "--trial", first, "--trial", second, "--json").json["failed"] == 2
+    again = steplab("run", path, "--out", "out", "--trial", second, "--retry-failed", "--json").json
+    assert (again["trials"], again["failed"]) == (1, 1)
+    assert steplab("status", "out", "--json").json["left"] == 2

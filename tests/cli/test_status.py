@@ -21,6 +21,21 @@ def test_doubtful_trials_are_counted_and_explained(
     assert "verdict" in text
 
 
+def test_unsupported_trials_are_counted_apart_from_failures(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(strategy=["sync", "ps-async"], fault=["none", "raise"], measure="retries = 0")
+    assert steplab("run", path, "--out", "out").code == 3
+    said = steplab("status", "out", "--json").json
+    assert (said["ok"], said["failed"], said["unsupported"], said["left"]) == (2, 2, 4, 0)
+    assert {trial["status"] for trial in said["failures"]} == {"failed"}
+    assert {trial["status"] for trial in said["refusals"]} == {"unsupported"}
+    assert "no strategy 'ps-async'" in said["refusals"][0]["reason"]
+    text = steplab("status", "out").out
+    assert "2 ok, 2 failed, 4 unsupported, 0 left of 8 trials" in text
+    assert text.index("a rehearsed fault") < text.index("unsupported  ")  # failures first, then what is unsupported
+
+
 def test_a_calm_study_has_no_doubts(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
     assert steplab("run", study_file(), "--out", "out").code == 0
     assert steplab("status", "out", "--json").json["doubts"] == []

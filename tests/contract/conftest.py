@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from steplab.core import catalogue
-from steplab.runner import launch
+from steplab.runner import worker
 from steplab.runner.conversation import Conversation, Failure
 from steplab.runner.launch import GroupKey
 from steplab.runner.pool import Pool
@@ -35,7 +35,9 @@ class Ranks:
         options |= said.pop("options", {})
         single = catalogue.framework(framework).single_process
         processes = 1 if any(options[name] in values for name, values in single.items()) else workers
-        key = GroupKey(framework, "", workers, 1, processes)
+        counting = catalogue.framework(framework).roles.values() if workers > 1 else ()
+        counts = tuple((name, value) for name, value in options.items() if name in counting)
+        key = GroupKey(framework, "", workers, 1, processes, options=counts)
         group = self.pool.group(key, None, START_S, lambda: None)
         if isinstance(group, Failure):
             pytest.fail(f"{group.reason}\n{group.log_tail}", pytrace=False)
@@ -103,7 +105,7 @@ def trial_job(
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """The groups of ranks; all are ended after the last test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "WORKER", PROBE)
+        patch.setattr(worker, "WORKER", PROBE)
         made = Ranks(tmp_path_factory.mktemp("contract"))
         try:
             yield made

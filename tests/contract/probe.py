@@ -4,7 +4,6 @@ Runs inside a framework's environment (Python 3.8 syntax, NumPy). The job's `con
 """
 
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
@@ -184,34 +183,166 @@ def run(session, given):
     return losses
 
 
-def layer_sums(job, session):
-    """Seconds of forward and backward, whole and as the sum of the layers, in turn.
-
-    By the clock of this process's CPU time: what other programs do to the wall clock would drown the comparison.
-    """
-    clock, time.perf_counter = time.perf_counter, time.process_time
-    try:
-        session.enter("phased")
-        (batch,) = batches(job, 1, job.batch_size)
-        rows = [_whole_and_layers(session, batch) for _ in range(job.config["repeats"] + 2)]
-    finally:
-        time.perf_counter = clock
-    return {"rows": rows[2:], "layer_method": session.layer_method}
+def own_batches(job, number):
+    """Seeded batches that differ from rank to rank."""
+    mine = slice(GROUPS[-1].rank * job.batch_size, (GROUPS[-1].rank + 1) * job.batch_size)
+    rows = job.batch_size * GROUPS[-1].workers
+    return [(samples[mine], labels[mine]) for samples, labels in batches(job, number, rows)]
 
 
-def _whole_and_layers(session, batch):
+def flat(arrays):
+    """All arrays as one row of numbers, in the order of their names."""
+    return np.concatenate([arrays[key].ravel() for key in sorted(arrays)])
+
+
+def parts(job, session):
+    """After each part of a phased step on a batch of this rank's own: the weights' change, and the gradients."""
+    session.enter("phased")
+    (batch,) = own_batches(job, 1)
     session.load(batch)
-    session.synchronize()
-    marks = [session.clock()]
-    for part in (session.forward, session.backward):
-        part()
+    before, moved, gradients = flat(session.parameters()), {}, {}
+    for name in ("forward", "backward", "wait", "exchange", "update"):
+        getattr(session, name)()
         session.synchronize()
-        marks.append(session.clock())
-    session.update()
-    session.synchronize()
-    layers = session.layer_times(batch).values()
-    whole = marks[1] - marks[0], marks[2] - marks[1]
-    return [*whole, sum(one["t_f"] for one in layers), sum(one["t_b"] for one in layers)]
+        moved[name] = float(np.abs(flat(session.parameters()) - before).max())
+        if name in ("backward", "wait", "exchange"):
+            gradients[name] = flat(session.gradients())
+    np.savez(job.config["gradients"] % GROUPS[-1].rank, **gradients)
+    return {"moved": moved}
+
+
+def watched_steps(job, session):
+    """What is said of communication after each step of an accumulation, where the session watches its collectives."""
+    session.enter("overlap")
+    found = []
+    for number, batch in enumerate(own_batches(job, 2 * job.accumulate)):
+        session.step(batch, (number + 1) % job.accumulate == 0)
+        session.synchronize()
+        found.append(session.communication())
+    return {"communication": found, "again": session.communication()}
+
+
+def steps_apart(job, session):
+    """The weights after a native step, and after one without its exchange."""
+    session.enter("overlap")
+    first, second = own_batches(job, 2)
+    weights = {}
+    for name, step, batch in (("together", session.step, first), ("alone", session.step_alone, second)):
+        step(batch, True)
+        session.synchronize()
+        weights[name] = flat(session.parameters())
+    np.savez(job.config["weights"] % GROUPS[-1].rank, **weights)
+    return {}
+
+
+def averaging(job, session):
+    """How many gradients are still missing when ChainerMN begins to average them."""
+    average, missing = session.communicator.multi_node_mean_grad, []
+
+    def seen(*said, **more):
+        missing.append(sum(session.chain.parameter(*key).grad is None for key in session.keys))
+        average(*said, **more)
+
+    session.communicator.multi_node_mean_grad = seen
+    session.enter("overlap")
+    for batch in own_batches(job, 2):
+        session.step(batch, True)
+    return {"missing": missing}
+
+
+def bucket_order(job, session):
+    """How many gradients DDP had when it began to exchange each bucket, in a step after it has set its buckets up."""
+    from steplab_worker.adapters import _torch_overlap
+
+    ready, hook = [0, []], _torch_overlap.BucketClock.hook
+
+    def noted(self, state, bucket):
+        ready[1].append(ready[0])
+        return hook(self, state, bucket)
+
+    def count(_):
+        ready[0] += 1
+
+    _torch_overlap.BucketClock.hook = noted
+    try:
+        session.enter("overlap")
+    finally:
+        _torch_overlap.BucketClock.hook = hook
+    weights = list(session.module.parameters())
+    for weight in weights:
+        weight.register_post_accumulate_grad_hook(count)
+    for batch in own_batches(job, 3):
+        ready[0], ready[1] = 0, []
+        session.step(batch, True)
+        session.communication()
+    return {"ready": ready[1], "gradients": len(weights)}
+
+
+def bucket_times(job, session):
+    """What the session makes of buckets that it saw begin and end at these times."""
+    session.enter("overlap")
+    session.buckets.stamps = [tuple(pair) for pair in job.config["stamps"]]
+    return {"communication": session.communication()}
+
+
+def layer_loss(job, session):
+    """The slope of the loss that the layers' backward begins with, at outputs of zero, after two other batches."""
+    session.enter("phased")
+    for batch in batches(job, 2, job.batch_size):
+        session.layer_times(batch)
+    zeros = np.zeros((job.batch_size, 10), np.float32)
+    if GROUPS[-1].framework == "tensorflow":
+        import tensorflow
+
+        zeros = tensorflow.constant(zeros)
+    return {"slope": np.asarray(session.pieces.loss_gradient(zeros)).tolist(), "labels": batch[1].tolist()}
+
+
+def samples_slope(job, session):
+    """Whether phased mode of TensorFlow can tell the slope of the loss by the samples, whole or in the first layer."""
+    import tensorflow as tf
+
+    session.enter("phased")
+    (batch,) = batches(job, 1, job.batch_size)
+    session.layer_times(batch)
+    session.load(batch)
+    samples, labels = session.batch
+    first = session.graph.layers[0]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(samples)
+        loss = session.programs.forward(samples, labels)
+        output = session.pieces.programs[first.name](samples)
+    return {"whole": tape.gradient(loss, samples) is not None, "layer": tape.gradient(output, samples) is not None}
+
+
+def torch_buckets(job, session):
+    """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    from steplab_worker.adapters import _torch_buckets
+
+    seen = []
+
+    def hook(state, bucket):
+        seen[-1].append(bucket.buffer().numel() * 4)
+        return default_hooks.allreduce_hook(state, bucket)
+
+    session.enter("native")
+    session.net.register_comm_hook(None, hook)
+    for batch in batches(job, 3, job.batch_size):
+        seen.append([])
+        session.step(batch, True)
+    weights = list(session.module.parameters())[::-1]
+    groups = _torch_buckets.buckets(weights, job.options["bucket_mb"])
+    return {"native": seen[-1], "phased": [sum(one.numel() * 4 for one in group) for group in groups]}
+
+
+def torch_buffers(job, session):
+    """The running means of this rank after phased steps on batches of its own."""
+    session.enter("phased")
+    for samples, labels in batches(job, 2, job.batch_size):
+        phased_step(session)((samples + GROUPS[-1].rank, labels), True)
+    return {"buffers": {name: one.tolist() for name, one in session.state().items() if "running" in name}}
 
 
 def prove(job, session, ask):
@@ -230,7 +361,16 @@ PROOFS = {
     "inference": inference,
     "training": training,
     "continuing": continuing,
-    "layer_sums": layer_sums,
+    "parts": parts,
+    "watched_steps": watched_steps,
+    "steps_apart": steps_apart,
+    "averaging": averaging,
+    "bucket_order": bucket_order,
+    "bucket_times": bucket_times,
+    "layer_loss": layer_loss,
+    "samples_slope": samples_slope,
+    "torch_buckets": torch_buckets,
+    "torch_buffers": torch_buffers,
 }
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ EVERY_KIND = ["every-kind-1d", "every-kind-2d", "every-kind-3d"]
 INFERRED = ["cnn9", "resnet18"]  # by frameworks that are compared in training anyway
 # Ways of a framework that its default does not take: each must train the same.
 WAYS = [(name, {}) for name in TRAINING] + [
+    ("mxnet", {"servers": 1}),
     ("tensorflow", {"loop": "fit"}),
     ("tensorflow", {"distribution": "mirrored"}),
     ("tensorflow", {"loop": "fit", "distribution": "mirrored"}),
@@ -50,7 +51,7 @@ PHASED = [(name, options) for name, options in WAYS if name in ACCUMULATING and 
 
 
 def str_or_way(one: str | dict[str, str]) -> str:
-    return one if isinstance(one, str) else "-".join(one.values()) or "default"
+    return one if isinstance(one, str) else "-".join(map(str, one.values())) or "default"
 
 
 def supports(framework: str, network: str, kind: str, **config: str) -> bool:

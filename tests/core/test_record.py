@@ -47,6 +47,12 @@ def test_an_id_that_does_not_belong_is_refused() -> None:
         parse_record(text.encode(), "r.json")
 
 
+def test_a_record_of_an_older_format_is_read() -> None:
+    document = json.loads(record().model_dump_json()) | {"format": 2}
+    del document["variables"]
+    assert parse_record(json.dumps(document).encode(), "r.json").variables == []
+
+
 def test_a_newer_format_is_refused() -> None:
     document = json.loads(record().model_dump_json()) | {"format": 999}
     with pytest.raises(RecordError, match=r"r\.json: is not a record: format"):

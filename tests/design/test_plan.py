@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steplab.core.study import Range
 from steplab.core.study_file import parse_study
 from steplab.core.trial import Trial
-from steplab.design.plan import plan
+from steplab.design import draw
+from steplab.design.configurations import NONE, Column, Configurations
+from steplab.design.plan import Plan, plan
 
 
-def trials(factors: str, design: str = "", rest: str = "") -> list[Trial]:
+def trials(factors: str, design: str = "", rest: str = "") -> Plan:
     head = '[study]\nname = "x"\n[factors]\nframework = ["synthetic"]\n'
     return plan(parse_study(f"{head}{factors}\n[design]\n{design}\n{rest}", Path("s.toml")))
 
@@ -92,3 +99,99 @@ def test_ids_depend_on_the_configuration_and_the_replicate_only() -> None:
     few = {t.id for t in trials("batch_size = [1, 2]", "replicates = 2\nseed = 1")}
     more = {t.id for t in trials("batch_size = [1, 2, 3]", "replicates = 3\nseed = 9")}
     assert few <= more
+
+
+def test_a_draw_of_more_than_there_are_ends_with_a_word_on_it() -> None:
+    for kind in ("random", "latin"):
+        planned = trials("batch_size = [1, 2, 3]", f'type = "{kind}"\nn = 1_000_000\nreplicates = 1')
+        assert len(planned) == 3
+        asked = "s.toml, design.n: 1,000,000 different configurations were asked for"
+        assert planned.note == f"{asked}, but only 3 can be drawn"
+    assert trials("batch_size = [1, 2, 3]", 'type = "random"\nn = 3').note == ""
+
+
+def test_a_draw_stops_when_it_has_all_that_rules_and_networks_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    seen = draw.column_at
+    monkeypatch.setattr(draw, "column_at", lambda factor, u: drawn.append(len(u)) or seen(factor, u))
+    rule = "[[exclude]]\nbatch_size = [1, 2, 3]\n"
+    planned = trials("batch_size = [1, 2, 3, 4]", 'type = "random"\nn = 9', rule)
+    assert {trial.config["batch_size"] for trial in planned} == {4}
+    assert sum(drawn) <= 2 * 9
+
+
+ODD = ["plain", 'with "quotes"', "µ-ö", "back\\slash", "[b]markup[/b]"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.sampled_from([1, 2, 3, 8]), min_size=1, max_size=3, unique=True),
+    st.lists(st.sampled_from([0.0, 0.1, 1e-7]), min_size=1, max_size=3, unique=True),
+    st.integers(1, 3),
+    st.data(),
+)
+def test_a_plan_finds_its_trials_by_their_ids(
+    workers: list[int], noise: list[float], replicates: int, data: st.DataObject
+) -> None:
+    factors = f"workers = {workers}\nnoise = {noise}\nbatch_size = [1, 2]"
+    study = f'[study]\nname = "x"\n[factors]\nframework = ["synthetic", "replay"]\n{factors}\n'
+    planned = plan(parse_study(f"{study}[design]\nreplicates = {replicates}", Path("s.toml")))
+    every = list(planned)
+    ids = [trial.id for trial in every]
+    assert list(planned.ids()) == ids
+    assert [planned[number] for number in range(len(planned))] == every
+    some = set(data.draw(st.lists(st.sampled_from(ids), max_size=8)))
+    assert planned.among(some | {"of another study"}) == some
+    assert list(planned.without(some)) == [trial for trial in every if trial.id not in some]
+    chosen = planned.selected(some)
+    assert list(chosen) == [trial for trial in every if trial.id in some]
+    assert set(chosen.ids()) == some and len(chosen) == len(some)
+
+
+def test_the_ids_of_odd_levels_are_those_of_their_trials() -> None:
+    columns = {"b": Column(ODD, np.arange(5)), "a": Column([1, 1.0, True, 1e300, -5], np.arange(5))}
+    table = Configurations(columns | {"c": Column([7], np.array([0, NONE, 0, NONE, 0]))})
+    assert list(table.ids(np.arange(5), 4)) == [Trial(config, 4).id for config in table]
+
+
+MILLION = f"batch_size = {list(range(1, 1001))}\nthreads = {list(range(1, 201))}\nworkers = [1, 2, 3, 4, 5]"
+
+
+def test_of_a_million_trials_only_those_are_made_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    seen = Configurations.__getitem__
+    monkeypatch.setattr(Configurations, "__getitem__", lambda table, at: made.append(at) or seen(table, at))
+    planned = trials(MILLION, "replicates = 4")
+    assert len(planned) == 4_000_000
+    assert planned[-1].replicate == 3
+    assert len(list(itertools.islice(planned.without({planned[0].id}), 5))) == 5
+    assert len(made) < 20
+
+
+def test_what_is_impossible_is_asked_once_for_each_combination_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("steplab.design.plan.impossible", lambda config: asked.append(config) or "")
+    trials('batch_size = [1, 2, 4]\nkernel_size = [3, 5]\npadding = ["same", "valid"]\nactivation = ["tanh", "relu"]')
+    assert len(asked) == 4
+
+
+@given(
+    st.sampled_from(["linear", "log"]),
+    st.one_of(
+        st.tuples(st.integers(1, 99), st.integers(100, 9999)), st.tuples(st.floats(1e-9, 0.9), st.floats(1, 1e9))
+    ),
+    st.lists(st.floats(0, 1, exclude_max=True), min_size=1),
+)
+def test_a_range_gives_the_same_values_as_ever(scale: str, ends: tuple[float, float], positions: list[float]) -> None:
+    low, high = ends
+    column = draw.column_at(Range(low=low, high=high, scale=scale), np.array(positions))
+
+    def value(u: float) -> float:
+        span = 1 if isinstance(low, int) else 0
+        if scale == "log":
+            exact = math.exp(math.log(low) + u * (math.log(high + span) - math.log(low)))
+        else:
+            exact = low + u * (high + span - low)
+        return min(int(exact), high) if span else exact
+
+    assert [column.levels[code] for code in column.codes] == [value(u) for u in positions]

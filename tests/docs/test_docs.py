@@ -58,6 +58,16 @@ def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_every_page_that_the_code_cites_exists() -> None:
+    cited = {(page, source) for source in SOURCES for page in re.findall(r"docs/[\w/-]+\.md", source.read_text())}
+    assert [pair for pair in cited if not (ROOT / pair[0]).exists()] == []
+
+
+def test_nothing_outside_of_the_repository_is_cited() -> None:
+    others = [*(ROOT / "tests").rglob("*.md"), *(ROOT / "benchmarks").glob("*.py")]
+    assert [path.name for path in (*PAGES, *SOURCES, *others) if re.search(r"\b[Ff]acts, \d", path.read_text())] == []
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
 def test_every_module_says_what_it_is(source: Path) -> None:
     assert ast.get_docstring(ast.parse(source.read_text()))

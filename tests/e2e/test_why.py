@@ -1,9 +1,10 @@
-"""`analyze --why` on real PyTorch trials: a cause that is made dominant on purpose is the one that is named."""
+"""`analyze --why` on real PyTorch ranks, on a virtual clock: the cause made dominant is named, with its seconds."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,70 +13,61 @@ from typing import Any
 import pytest
 
 STEPLAB = Path(sys.executable).with_name("steplab")
-# What makes each cause dominant. The small network costs next to nothing, so that a nap of 60 ms is all that counts.
-NETWORKS = """
-import time
-import torch
+LOST_S = 0.06
+# What makes each cause dominant: it takes LOST_S longer as soon as there are several ranks.
+NETWORKS = f"""
+import virtual_clock as clock
 import torch.distributed as dist
 from torch import nn
 from steplab_worker import loader
 
-NAP = 0.06
+LOST_S = {LOST_S}
 
 
-def several():
-    return dist.is_initialized() and dist.get_world_size() > 1
+def network(seconds):
+    return nn.Sequential(nn.Flatten(), clock.napping(nn.Linear, seconds)(784, 10))
 
 
-def small():
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-
-
-class Sleepy(nn.Module):
-    # The last rank naps in forward.
-    def __init__(self):
-        super().__init__()
-        self.inner = small()
-
-    def forward(self, x):
-        if several() and dist.get_rank() == dist.get_world_size() - 1:
-            time.sleep(NAP)
-        return self.inner(x)
+def usual(rows):
+    return 0.01, 0.02
 
 
 def slow_rank():
-    return Sleepy()
+    last = clock.several() and dist.get_rank() == dist.get_world_size() - 1
+    return network(lambda rows: (0.01 + LOST_S * last, 0.02))
 
 
 def slow_loader():
-    # Reading takes long as soon as several ranks read.
-    if not hasattr(loader.Loader, "wide_awake"):
-        loader.Loader.wide_awake = loader.Loader.next
+    following = loader.Loader.next
 
-        def tired(self):
-            if several():
-                time.sleep(NAP)
-            return self.wide_awake()
+    def tired(self):
+        clock.nap(LOST_S * clock.several())
+        return following(self)
 
-        loader.Loader.next = tired
-    return small()
+    loader.Loader.next = tired
+    return network(usual)
 
 
 def much_to_send():
-    # 46 MB of gradients, and a batch so small that computing them is little work.
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 3000), nn.ReLU(), nn.Linear(3000, 3000), nn.Linear(3000, 10))
+    # In phased mode ranks exchange their gradients by hand; in native mode DDP does it.
+    average = dist.all_reduce
+
+    def slowly(tensor, *said, **more):
+        clock.nap(LOST_S * (tensor.numel() > 1))
+        return average(tensor, *said, **more)
+
+    dist.all_reduce, clock.exchange_s[0] = slowly, LOST_S
+    return network(usual)
 
 
 def much_to_compute():
-    # Convolutions that keep all cores busy, and 10 KB of gradients.
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 8, 3), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(128, 10)
-    )
+    return network(lambda rows: (0.01, 0.02 + LOST_S * clock.several()))
 """
 
 
 def asked(room: Path, network: str, factors: str) -> dict[str, Any]:
     """The answer for a small study of one network with one and with several workers."""
+    shutil.copy(Path(__file__).with_name("virtual_clock.py"), room)
     (room / "causes.py").write_text(NETWORKS)
     (room / "study.toml").write_text(
         f'[study]\nname = "{network}"\n[factors]\nframework = ["torch"]\n'
@@ -92,22 +84,27 @@ def asked(room: Path, network: str, factors: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("network", "cause", "batch"),
-    [("slow_rank", "waiting", 8), ("slow_loader", "loader", 8), ("much_to_send", "communication", 2)],
+    ("network", "cause"),
+    [
+        ("slow_rank", "waiting"),
+        ("slow_loader", "loader"),
+        ("much_to_send", "communication"),
+        ("much_to_compute", "contention"),
+    ],
 )
-def test_the_cause_made_dominant_is_named(tmp_path: Path, network: str, cause: str, batch: int) -> None:
-    answer = asked(tmp_path, network, f"workers = [1, 2]\nbatch_size = [{batch}]")
+def test_the_cause_made_dominant_is_named_with_its_seconds(tmp_path: Path, network: str, cause: str) -> None:
+    answer = asked(tmp_path, network, "workers = [1, 2]\nbatch_size = [8]")
     first = answer["causes"][0]
-    assert first["key"] == cause, answer
-    assert first["title"] in answer["answer"] or "within noise" in answer["answer"]
-    if cause != "communication":
-        assert first["amount"]["seconds"] == pytest.approx(0.06, rel=0.5)
+    assert (first["key"], first["sure"]) == (cause, True), answer
+    assert first["title"] in answer["answer"]
+    # Looks at the clock, 1 µs each, are all that this clock adds to the naps.
+    assert first["amount"]["seconds"] == pytest.approx(LOST_S, rel=0.02)
 
 
-def test_oversubscribed_cores_are_named(tmp_path: Path) -> None:
-    ranks = max(os.cpu_count() or 1, 2)
-    answer = asked(tmp_path, "much_to_compute", f"workers = [1, {ranks}]\nthreads = [2]\nbatch_size = [64]")
-    assert answer["oversubscribed"].startswith(f"{ranks} ranks × 2 threads on ")
+def test_more_ranks_and_threads_than_cpus_are_called_oversubscribed(tmp_path: Path) -> None:
+    threads = max(os.cpu_count() or 1, 2)
+    answer = asked(tmp_path, "much_to_compute", f"workers = [1, 2]\nthreads = [{threads}]\nbatch_size = [8]")
+    assert answer["oversubscribed"].startswith(f"2 ranks × {threads} threads on ")
     assert answer["causes"][0]["key"] == "contention", answer
     assert "oversubscribed" in answer["causes"][0]["sentence"]
     assert "threads" in [help_["key"] for help_ in answer["helps"]]

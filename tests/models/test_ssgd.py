@@ -67,6 +67,26 @@ def test_phases_reveal_the_overlap_and_predict_more_workers(overlap):
     np.testing.assert_allclose(model.predict(X[~few][["batch_size", "workers"]]), total[~few], rtol=0.02)
 
 
+def test_waiting_for_the_slowest_rank_is_never_hidden():
+    X, hidden = study("communication")
+    wait = np.where(X["workers"] > 1, 0.5 + 0.01 * X["batch_size"], 0.0)
+    X = X.assign(t_c=X["t_c"] + wait, t_wait=wait)
+    model = SSGD(extrinsic=("batch_size", "workers")).fit(X, hidden + wait)
+    assert model.overlap_ == "communication"
+    np.testing.assert_allclose(model.predict(X), hidden + wait, rtol=0.01)
+    np.testing.assert_allclose(model.formula().evaluate(X), model.predict(X))
+
+
+def test_a_model_saved_before_waiting_was_told_apart_can_be_read():
+    X, total = study("both")
+    model = SSGD(extrinsic=("batch_size", "workers")).fit(X, total)
+    state = model._state()
+    for laws in state["laws"].values():
+        del laws["t_wait"]
+    model._restore(state)
+    np.testing.assert_allclose(model.predict(X), total, rtol=0.02)
+
+
 def test_phases_are_not_needed_to_predict():
     X, total = study("none")
     model = SSGD(extrinsic=("batch_size", "workers")).fit(X.drop(columns=["t_f"]), total)

@@ -11,6 +11,8 @@ import pytest
 
 from steplab.cli import _report
 from steplab.cli._report import fitter, report_data
+from steplab.report.html import content, render
+from steplab.report.tables import failures, unsupported
 
 
 def test_a_report_needs_no_network(
@@ -51,6 +53,19 @@ def test_a_study_with_only_failures_has_a_report(steplab: Callable[..., Any], st
     text = Path(said.json["report"]).read_text()
     assert "No trial of this study has been measured." in text
     assert "a rehearsed fault" in text
+
+
+def test_unsupported_trials_have_a_table_of_their_own(
+    steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = study_file(strategy=["sync", "ps-async"], fault=["none", "raise"], measure="retries = 0")
+    assert steplab("run", path, "--out", "out").code == 3
+    data = report_data(tmp_path / "out")
+    assert (data.analysis.failed, data.analysis.unsupported) == (2, 4)
+    assert [len(table(data).rows) for table in (failures, unsupported)] == [2, 4]
+    page = render(content(data))
+    assert "8 trials, 2 failed, 4 unsupported" in page
+    assert "Unsupported trials" in page
 
 
 def test_hostile_text_is_shown_not_run(steplab: Callable[..., Any], tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def serving(
     steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path, no_orphans: Callable[[], None]
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A server of a small study, and its port."""
-    assert steplab("run", study_file(workers=[1, 2]), "--out", "out").code == 0
+    assert steplab("run", study_file(strategy=["sync", "ps-async"], workers=[1, 2]), "--out", "out").code == 0
     command = [STEPLAB, "serve", "out", "--port", "0", "--json"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -96,7 +96,8 @@ def test_serve_answers_only_its_page_and_survives(serving: tuple[subprocess.Pope
     assert status == 200
     assert b"data-live" in page
     status, news = ask(port, HEAD.format("/state.json", port))
-    assert json.loads(news)["progress"]["ok"] == 4
+    progress = json.loads(news)["progress"]
+    assert [progress[name] for name in ("trials", "ok", "failed", "unsupported", "left")] == [8, 4, 0, 4, 0]
     assert {ask(port, HEAD.format(trick, port))[0] for trick in TRICKS} == {404}
     assert ask(port, f"GET / HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n")[0] == 421
     assert ask(port, HEAD.format("/" + "a" * 20_000, port))[0] == 431

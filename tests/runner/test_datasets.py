@@ -1,8 +1,10 @@
+import multiprocessing
+
 import pytest
 
 from steplab.core.errors import InputError
 from steplab.core.home import home
-from steplab.runner.datasets import provide
+from steplab.runner.datasets import make, provide
 from steplab_worker import data
 
 
@@ -59,3 +61,28 @@ def test_home_falls_back_to_the_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("STEPLAB_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert home() == tmp_path / "steplab"
+
+
+def test_a_failed_make_leaves_nothing_behind(tmp_path):
+    with pytest.raises(InputError, match="cannot make 3 samples for 5 files"):
+        make(tmp_path / "out", "cifar10", 3, seed=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_else_in_it_is_not_touched(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="is no whole mnist"):
+        make(tmp_path, "mnist", 10, seed=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_two_processes_may_make_the_same_folder_at_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    both = [context.Process(target=make, args=(tmp_path / "mnist", "mnist", 3000, 1)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["mnist"]
+    assert len(data.open_split(str(tmp_path / "mnist"), "mnist")) == 3000

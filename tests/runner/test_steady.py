@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from steplab.core.study import Measure
 from steplab.core.warm_up import BLOCK as WARMUP_BLOCK
@@ -109,3 +110,18 @@ def test_overlap_is_measured_in_one_short_block_whatever_precision_is_asked() ->
     assert asked == [-PHASED_WARMUP, OVERLAP_ITERATIONS]
     asked, _ = directed(Director(Measure(iterations=6), 4), mode="overlap")
     assert asked == [-4, 8]
+
+
+def test_jitter_of_the_stamps_does_not_change_what_the_director_sees() -> None:
+    late = np.random.default_rng(3).uniform(0, 0.3, (8, 201))
+    director = Director(Measure(iterations=200, warmup=0), 1)
+    director.next("native", [[]])
+    director.next("native", (1.0 + np.diff(late, axis=1)).tolist())
+    assert float(np.median(director._cycles())) == pytest.approx(1.0, rel=0.02)
+
+
+def test_the_director_adds_the_rates_of_independent_ranks() -> None:
+    director = Director(Measure(iterations=4, warmup=0), 1, shared=False)
+    director.next("native", [[], []])
+    director.next("native", [[1.0] * 4, [4.0] * 4])
+    assert director._cycles().tolist() == pytest.approx([1.6] * 4)

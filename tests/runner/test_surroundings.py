@@ -24,9 +24,10 @@ def burn(seconds: float) -> None:
 def test_our_own_work_is_not_that_of_others(tmp_path: Path) -> None:
     ours, strangers = Watch(Instruments(tmp_path), {}, [os.getpid()]), Watch(Instruments(tmp_path), {}, [])
     burn(0.5)
-    # Both see the same machine; they differ by our own half second of CPU time.
-    counted, kept = strangers.end().other_cpu_s or 0.0, ours.end().other_cpu_s or 0.0
-    assert counted - kept >= 0.3
+    # Both see the same machine; they differ by our own half second of CPU time, less the ticks in which it is counted.
+    # What others do between the two ends adds to the difference, so that a busy machine cannot fail it.
+    kept, counted = ours.end().other_cpu_s or 0.0, strangers.end().other_cpu_s or 0.0
+    assert counted - kept >= 0.4
 
 
 def test_the_work_of_another_process_is(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import trial_id
+from steplab.runner.steady import is_precise
 from steplab.store import tables
 from steplab.store.columns import trial_row
 from steplab.store.doubt import OUTLIERS, kind_of
@@ -70,8 +72,9 @@ def test_wide_iterations_are_doubted() -> None:
 
 def test_a_rise_is_doubted_with_its_size() -> None:
     found = doubts(record(CALM * np.linspace(1.0, 1.15, 60)))
-    assert set(found) == {"drift"}
     assert "rises by 1" in found["drift"]
+    # Where the times rise, no number of iterations tells their median.
+    assert set(found) == {"drift", "precision"}
 
 
 def test_a_change_of_level_is_doubted_with_its_place() -> None:
@@ -111,6 +114,20 @@ def test_a_precision_that_was_not_reached_is_doubted() -> None:
     measure = {"iterations": 60, "warmup": 3, "precision": 0.001, "max_iterations": 60}
     assert "±0.1% was asked" in doubts(record(measure=measure))["precision"]
     assert not doubts(record(measure=measure | {"precision": 0.05}))
+
+
+def test_a_precision_is_doubted_exactly_where_iterations_would_have_gone_on() -> None:
+    rng = np.random.default_rng(5)
+    for times in np.exp(0.1 * lfilter([0.7], [1.0, -0.7], rng.standard_normal((40, 60)))):
+        asked = 0.05
+        measure = {"iterations": 60, "warmup": 3, "precision": asked, "max_iterations": 60}
+        assert ("precision" in doubts(record(times, measure=measure))) == (not is_precise(times, asked))
+
+
+def test_a_single_time_has_no_interval_and_no_doubt_of_its_own() -> None:
+    row = trial_row(record([1.0], measure={}))
+    assert np.isnan([row["t_iter_low"], row["t_iter_high"]]).all()
+    assert row["doubts"] == ""
 
 
 def test_a_median_that_nobody_knows_is_doubted() -> None:

@@ -102,18 +102,3 @@ def test_the_first_record_of_a_trial_stays(folder: StudyFolder) -> None:
     assert not records.write_record(folder, record.model_copy(update={"seconds": 99.0}))
     assert folder.record(record.trial).read_bytes() == before
     assert json.loads(before)["seconds"] != 99.0
-
-
-def test_what_a_dead_laboratory_left_half_written_is_swept(folder: StudyFolder) -> None:
-    import os
-    import socket
-
-    host = socket.gethostname()
-    dead, alive, elsewhere = (
-        folder.records / f".x.json~{owner}~0.tmp" for owner in (f"{host}~999999999", f"{host}~{os.getpid()}", "far~1")
-    )
-    for path in (dead, alive, elsewhere):
-        path.write_text("half")
-    records.prepare(folder, folder.study.read_text())
-    assert [path.exists() for path in (dead, alive, elsewhere)] == [False, True, True]
-    assert len(records.done(folder)) == 8

@@ -124,3 +124,18 @@ def test_an_epoch_begun_anywhere_is_the_one_that_reading_on_would_give(backgroun
         again = [loader.next()[0][:, 0] for _ in range(12)]
         assert np.array_equal(again, whole[12 * epoch : 12 * epoch + 12])
     loader.close()
+
+
+@pytest.mark.parametrize("background", [0, 2])
+def test_batches_are_prepared_where_they_are_read(background):
+    threads = set()
+
+    def prepare(batch):
+        threads.add(threading.current_thread() is threading.main_thread())
+        return {"samples": batch[0]}
+
+    loader = Loader(Numbers(50), 4, seed=5, background=background, prepare=prepare)
+    prepared = np.stack([loader.next()["samples"][:, 0] for _ in range(12)])
+    loader.close()
+    assert threads == {background == 0}
+    assert np.array_equal(prepared, take(12, seed=5))

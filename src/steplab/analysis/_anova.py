@@ -172,12 +172,27 @@ class Fit:
         beta = self.beta[own]
         return float(beta @ linalg.solve(self.inverse[np.ix_(own, own)], beta, assume_a="pos"))
 
+    def weighted_gram(self, weights: Array) -> Array:
+        """The Gram matrix of the columns with each trial weighted."""
+        columns, indicators = self.design.contrasts[:, self.at], self.design.indicators
+        counts = (indicators.T @ (sparse.diags_array(weights) @ indicators)).toarray()
+        made: Array = columns.T @ counts @ columns
+        return made
 
-def term_squares(fit: Fit, response: Array, at: int, marginal: bool) -> float:
-    """Sum of squares of a term: type II (`marginal`: among terms that do not contain it) or type III."""
+    def squared_weights(self, gradients: Array, cell: Codes, cells: int) -> Array:
+        """For each linear function of the coefficients, its squared weights of the trials summed over each cell."""
+        columns = self.design.contrasts[:, self.at] @ self.inverse @ gradients.T
+        sums: Array = np.zeros((cells, len(gradients)))
+        for start in range(0, self.design.indicators.shape[0], ROWS):
+            weights = self.design.indicators[start : start + ROWS] @ columns
+            sums += _indicators(cell[start : start + ROWS], cells).T @ weights**2
+        return sums.T
+
+
+def tested_fit(fit: Fit, response: Array, at: int, marginal: bool) -> Fit:
+    """The model in which a term is tested: of type II (`marginal`: without the terms that contain it) or type III."""
     term = fit.design.terms[at]
     holders = [one for one in fit.chosen if fit.design.terms[one].contains(term)]
     if not marginal or not holders:
-        return fit.own_squares(at)
-    rest = [one for one in fit.chosen if one not in holders]
-    return Fit(fit.design, rest, response).own_squares(at)
+        return fit
+    return Fit(fit.design, [one for one in fit.chosen if one not in holders], response)

@@ -16,8 +16,9 @@ from scipy.linalg import solve_triangular
 
 from steplab.analysis._anova import Fit
 from steplab.analysis._layout import Factor, Layout, Slope
+from steplab.analysis._unequal_noise import UnequalNoise
 from steplab.analysis.designed import Effect, Interaction, Mean, Trend
-from steplab.analysis.intervals import simultaneous_quantile
+from steplab.analysis.intervals import separate_quantiles, simultaneous_quantile
 
 Array = NDArray[np.float64]
 CURVED = 0.01  # p below which a power law is not the whole story
@@ -27,13 +28,17 @@ ROUNDING = 1e-9  # an effect smaller than that is arithmetic
 
 @dataclass(frozen=True)
 class Marginal:
-    """A fitted model as a giver of marginal means; `spread` is None where nothing estimates the noise."""
+    """A fitted model as a giver of marginal means; `spread` is None where nothing estimates the noise.
+
+    `noise` is there where configurations are not equally noisy.
+    """
 
     fit: Fit
     plan: Layout
     logged: bool
     spread: float | None
     df: int
+    noise: UnequalNoise | None = None
 
     def rows(self, members: tuple[int, ...]) -> Array:
         """The marginal means of one factor or of a pair, as linear functions of the coefficients."""
@@ -56,14 +61,33 @@ class Marginal:
         return self.logged or bool((self.rows(members) @ self.fit.beta > 0).all())
 
     def unit(self, gradients: Array) -> Array:
-        """Gradients over independent unit normals, so that lengths are standard errors for unit noise."""
-        made: Array = solve_triangular(self.fit.factor[0], gradients.T, trans="T").T
+        """Gradients over independent unit normals: their lengths are standard errors."""
+        if self.noise is not None:
+            return self.noise.unit(gradients)
+        made: Array = (self.spread or 0.0) * solve_triangular(self.fit.factor[0], gradients.T, trans="T").T
         return made
 
     def errors(self, gradients: Array) -> Array:
         """Standard errors."""
-        made: Array = (self.spread or 0.0) * np.linalg.norm(self.unit(gradients), axis=1)
-        return made
+        return np.asarray(np.linalg.norm(self.unit(gradients), axis=1))
+
+    def freedom(self, gradients: Array) -> Array:
+        """Degrees of freedom of the standard errors."""
+        if self.noise is not None:
+            return self.noise.freedom(gradients)
+        return np.full(len(gradients), float(self.df))
+
+    def joint_quantiles(self, gradients: Array) -> Array | float:
+        """How many standard errors hold all of several estimates at once."""
+        if self.noise is not None:
+            return separate_quantiles(self.unit(gradients), self.freedom(gradients))
+        return simultaneous_quantile(self.unit(gradients), self.df)
+
+    def halves(self, gradients: Array) -> Array:
+        """Half the width of each one's own 95 % interval."""
+        from scipy.special import stdtrit
+
+        return np.asarray(stdtrit(self.freedom(gradients), 0.975) * self.errors(gradients))
 
 
 def _cells_of(
@@ -82,11 +106,9 @@ def _cells_of(
 
 def means(model: Marginal, members: tuple[int, ...]) -> list[Mean]:
     """The step time at each level of a factor, or at each combination of two, with its own 95 % interval."""
-    from scipy.stats import t
-
     factors = [model.plan.factors[at] for at in members]
     values, gradients = model.logs(model.rows(members))
-    half = t.ppf(0.975, model.df) * model.errors(gradients) if model.spread is not None else None
+    half = model.halves(gradients) if model.spread is not None else None
     names = tuple(factor.name for factor in factors)
     sizes = tuple(len(factor.levels) for factor in factors)
     counts = np.bincount(np.ravel_multi_index([factor.codes for factor in factors], sizes), minlength=len(values))
@@ -145,7 +167,7 @@ def _joint(
     if not values:
         return []
     stacked = np.array(gradients)
-    half = simultaneous_quantile(model.unit(stacked), model.df) * model.errors(stacked)
+    half = model.joint_quantiles(stacked) * model.errors(stacked)
     return [
         (_exp(value), _exp(value - by), _exp(value + by), abs(value) > max(float(by), ROUNDING))
         for value, by in zip(values, half, strict=True)
@@ -154,7 +176,7 @@ def _joint(
 
 def trend(model: Marginal, at: int) -> Trend | None:
     """The power law through a numeric factor's marginal means, and whether it is all there is."""
-    from scipy.stats import f, t
+    from scipy.stats import f
 
     factor = model.plan.factors[at]
     numbers = [level for level in factor.levels if isinstance(level, int | float) and not isinstance(level, bool)]
@@ -163,14 +185,13 @@ def trend(model: Marginal, at: int) -> Trend | None:
     x = np.log(np.array(numbers, dtype=float))
     logs, gradients = model.logs(model.rows((at,)))
     weights = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
-    power, error = float(weights @ logs), float(model.errors((weights @ gradients)[None, :])[0])
-    half = float(t.ppf(0.975, model.df)) * error
+    power, half = float(weights @ logs), float(model.halves((weights @ gradients)[None, :])[0])
     # What a straight line leaves of the means, tested as one hypothesis: contrasts orthogonal to 1 and x.
     rest = np.linalg.svd(np.vstack([np.ones_like(x), x]))[2][2:]
     bent, spread = rest @ logs, model.unit(rest @ gradients)
     if model.spread and (np.abs(bent) > ROUNDING).any():
-        size = float(bent @ np.linalg.solve(spread @ spread.T, bent)) / len(bent) / model.spread**2
-        p: float | None = float(f.sf(size, len(bent), model.df))
+        size = float(bent @ np.linalg.solve(spread @ spread.T, bent)) / len(bent)
+        p: float | None = float(f.sf(size, len(bent), float(model.freedom(rest @ gradients).min())))
     else:
         p = None
     straight = p >= CURVED if p is not None else bool((np.abs(bent) <= ROUNDING).all())
@@ -179,13 +200,11 @@ def trend(model: Marginal, at: int) -> Trend | None:
 
 def slope_trend(model: Marginal, at: int, slope: Slope) -> Trend | None:
     """The power of a number that counts as one slope (term `at` of the design), where the analysis is in logarithms."""
-    from scipy.stats import t
-
     if not (model.logged and slope.logged):
         return None
     row = np.zeros((1, len(model.fit.at)))
     row[0, model.fit.place(at)] = 1.0 / slope.spread
-    power, half = float(row[0] @ model.fit.beta), float(t.ppf(0.975, model.df) * model.errors(row)[0])
+    power, half = float(row[0] @ model.fit.beta), float(model.halves(row)[0])
     return Trend(slope.name, power, power - half, power + half, True, None)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from steplab.analysis._anova import SINGULAR, Fit
 from steplab.analysis._layout import Layout
+from steplab.analysis.configurations import NO_NOISE
 from steplab.analysis.designed import ErrorKind, ErrorTerm
 
 Array = NDArray[np.float64]
@@ -61,14 +62,14 @@ def _orthonormal(columns: Array) -> Array:
 
 def error_kind(plan: Layout, pure_df: int, model_df: int) -> ErrorKind:
     """Which error fits: see `error_term`."""
-    if model_df < 1:
+    if model_df < 1 or plan.without_noise:
         return "none"
     if plan.grid and pure_df >= min(FEWEST_DF, model_df):
         return "replicates"
     return "pooled" if pure_df < FEWEST_DF else "configurations"
 
 
-def error_term(kind: ErrorKind, fit: Fit, pure: Within) -> ErrorTerm:
+def error_term(kind: ErrorKind, plan: Layout, fit: Fit, pure: Within, unequal: bool) -> ErrorTerm:
     """The error for the intervals.
 
     With all combinations tried, the replicates' noise. With only some combinations tried at random, what was left out
@@ -77,6 +78,8 @@ def error_term(kind: ErrorKind, fit: Fit, pure: Within) -> ErrorTerm:
     """
     if kind == "replicates":
         why = "effects are judged against the noise of replicates"
+        if unequal:
+            why += ", which is not the same everywhere: each configuration counts with its own"
         return ErrorTerm(kind, pure.df, _spread(pure.sum_squares, pure.df), why)
     if kind == "configurations":
         df = fit.df - pure.df
@@ -91,6 +94,8 @@ def error_term(kind: ErrorKind, fit: Fit, pure: Within) -> ErrorTerm:
             "so effects may be missed; add replicates"
         )
         return ErrorTerm(kind, fit.df, _spread(fit.sum_squares, fit.df), why)
+    if plan.without_noise:
+        return ErrorTerm("none", 0, None, NO_NOISE[0].lower() + NO_NOISE[1:].rstrip("."))
     return ErrorTerm("none", 0, None, "nothing is left to estimate the noise from: add replicates")
 
 

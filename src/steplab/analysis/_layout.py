@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steplab.analysis.configurations import without_noise
 from steplab.analysis.designed import MissingCell
-from steplab.core.trial import Level, plain_level
+from steplab.core.trial import UNSUPPORTED, Level, plain_level, tally
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -56,6 +57,7 @@ class Layout:
     broken: tuple[str, ...]
     grid: bool  # whether (nearly) all combinations of levels were tried
     notes: tuple[str, ...]
+    without_noise: bool = False  # whether every configuration has one number and nothing more
 
     @property
     def blocks(self) -> int:
@@ -85,9 +87,10 @@ def layout(trials: pd.DataFrame, names: Sequence[str]) -> Layout:
         block=block,
         cell=_combined(columns, len(ok)),
         missing=missing,
-        broken=_broken(trials[~good]),
+        broken=_broken(trials[~good & (trials["status"] != UNSUPPORTED)]),
         grid=grid,
         notes=(*notes, *note),
+        without_noise=without_noise(trials, names),
     )
 
 
@@ -182,4 +185,4 @@ def _missing(cell: Sequence[object], names: Sequence[str], bad: pd.DataFrame) ->
     if not len(there):
         return MissingCell(levels, 0, "never run")
     statuses = ", ".join(sorted(set(there["status"])))
-    return MissingCell(levels, len(there), statuses)
+    return MissingCell(levels, tally(there["status"]).failed, statuses)

@@ -100,7 +100,7 @@ def _equal_variance(residuals: Residuals) -> Check | None:
         return Check("equal variance", True, min(p, 1.0), "The noise is about the same at all levels.")
     sentence = (
         f"The noise is {ratio:.1f} times as large at {name} {level} as at its quietest level: "
-        "intervals are too narrow there and too wide elsewhere; measure more iterations there."
+        "intervals of replicates take that into account; more replicates or iterations there would help most."
     )
     return Check("equal variance", False, p, sentence)
 

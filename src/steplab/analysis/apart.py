@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.analysis.intervals import Interval
+from steplab.analysis.variances import joint_freedom
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
@@ -24,46 +25,28 @@ def surely_slower(throughputs: Sequence[float], intervals: Sequence[Interval], l
 
     A configuration with a single trial is never surely slower: its iterations say nothing about another process.
 
-    >>> sure = Interval(1.0, 0.99, 1.01, 5, "pooled-bootstrap")
+    >>> sure = Interval(1.0, 0.99, 1.01, 5, "moderated", error=0.005, freedom=20.0)
     >>> surely_slower([100.0, 50.0, 99.0], [sure] * 3)
     [False, True, False]
     """
     if len(intervals) < 2:
         return [False] * len(intervals)
     speed = np.log(np.asarray(throughputs, dtype=float))
-    error, freedom = _errors(intervals, level)
+    error = np.array([np.inf if one.error is None else one.error for one in intervals])
+    freedom = np.array([1.0 if one.freedom is None else one.freedom for one in intervals])
+    pool = float(sum(one.n - 1 for one in intervals))
     best = int(np.argmax(speed))
+    squares = np.stack([error**2, np.full_like(error, error[best] ** 2)], axis=-1)
+    joint = joint_freedom(squares, np.stack([freedom, np.full_like(freedom, freedom[best])], axis=-1), pool)
     difference = speed[best] - speed
-    together = np.hypot(error, error[best])
-    limit = _critical(_joint_freedom(error, float(error[best]), freedom, float(freedom[best])), len(speed), level)
     # Times without any noise (a virtual clock) differ or do not; a difference in the last digits is none.
-    sure = (difference > limit * together) & (difference > 1e-9)
+    sure = (difference > _critical(joint, len(speed), level) * np.sqrt(squares.sum(axis=-1))) & (difference > 1e-9)
     return [bool(one) for one in sure]
-
-
-def _errors(intervals: Sequence[Interval], level: float) -> tuple[Array, Array]:
-    """Standard error of each log median, and its degrees of freedom; infinite for a single trial."""
-    from scipy.stats import norm, t
-
-    n = np.array([one.n for one in intervals], dtype=float)
-    alone = np.array([one.method == "t" for one in intervals])
-    width = np.array([np.log(one.high / one.low) / 2 if one.n > 1 else np.inf for one in intervals])
-    pooled = float((n[~alone] - 1).sum())
-    freedom = np.where(alone, np.maximum(n - 1, 1), max(pooled, 1.0))
-    quantile = np.where(alone, t.ppf((1 + level) / 2, freedom), norm.ppf((1 + level) / 2))
-    return width / quantile, freedom
-
-
-def _joint_freedom(first: Array, second: float, first_freedom: Array, second_freedom: float) -> Array:
-    """Degrees of freedom of a difference (Welch and Satterthwaite)."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        joint = (first**2 + second**2) ** 2 / (first**4 / first_freedom + second**4 / second_freedom)
-    return np.where(np.isfinite(joint), np.maximum(joint, 1.0), np.maximum(first_freedom, second_freedom))
 
 
 def _critical(freedom: Array, configurations: int, level: float) -> Array:
     """How many standard errors either way, so that all pairs hold together."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     pairs = configurations * (configurations - 1) / 2
-    return np.asarray(t.ppf((1.0 + level ** (1.0 / pairs)) / 2, freedom))
+    return np.asarray(stdtrit(freedom, (1.0 + level ** (1.0 / pairs)) / 2))

@@ -15,6 +15,11 @@ from numpy.typing import NDArray
 from steplab.core.trial import Level, plain_level
 
 Indices = NDArray[np.int64]
+# Said wherever a difference is shown of configurations that have one number each, as averages from elsewhere do.
+NO_NOISE = (
+    "Every configuration has one number, without replicates or iterations, so nothing tells a difference from noise: "
+    "no difference here is sure."
+)
 STRONG = "global_batch_size"  # the factor that fixes the work of all workers together
 
 
@@ -99,6 +104,16 @@ def configurations(trials: pd.DataFrame, factors: Sequence[str]) -> Configuratio
     keys = tuple(name for name in factors if name in ok)
     of, first = _numbered(ok, keys)
     return Configurations(ok.reset_index(drop=True), keys, of, first)
+
+
+def without_noise(trials: pd.DataFrame, factors: Sequence[str]) -> bool:
+    """Whether nothing tells noise from a difference: no configuration has two good trials, no trial two iterations."""
+    if "t_iter_low" not in trials or not len(trials):
+        return False
+    good = trials[(trials["status"] == "ok") & (trials["t_iter"] > 0)]
+    keys = [name for name in factors if name in good]
+    repeated = good.duplicated(keys).any() if keys else len(good) > 1
+    return bool(len(good) and not repeated and good["t_iter_low"].isna().all())
 
 
 def _numbered(rows: pd.DataFrame, names: Sequence[str]) -> tuple[Indices, Indices]:

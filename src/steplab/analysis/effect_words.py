@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from steplab.analysis.designed import AnovaRow, Designed, Effect, Interaction, MissingCell
-from steplab.core.trial import Level
+from steplab.core.trial import UNSUPPORTED, Level
 
 TABLE_COLUMNS = ("term", "df", "share", "F", "p (Holm)")
 SURE = 0.05
@@ -132,7 +132,8 @@ def _missing(found: Designed) -> list[str]:
         shown = "; ".join(whole or cells[:SHOWN])
         more = f"; and {len(cells) - SHOWN} more" if not whole and len(cells) > SHOWN else ""
         noun = "combination has" if len(cells) == 1 else "combinations have"
-        said.append(f"{len(cells)} {noun} no good trial: {shown}{more}.")
+        refused = " (unsupported)" if {one.why for one in found.missing} == {UNSUPPORTED} else ""
+        said.append(f"{len(cells)} {noun} no good trial{refused}: {shown}{more}.")
     return said
 
 

@@ -11,13 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis import _contrasts
-from steplab.analysis._anova import Design, Fit, Term, block_term, factor_term, intercept, slope_term, term_squares
+from steplab.analysis._anova import Design, Fit, Term, block_term, factor_term, intercept, slope_term, tested_fit
 from steplab.analysis._box_cox import choose_scale
 from steplab.analysis._contrasts import Marginal
 from steplab.analysis._error_term import FEWEST_DF, Within, error_kind, error_term, within_cells
 from steplab.analysis._layout import Layout, layout
 from steplab.analysis._residual_checks import Residuals
 from steplab.analysis._residual_checks import residual_checks as look_at
+from steplab.analysis._unequal_noise import UnequalNoise, cell_noise
 from steplab.analysis.designed import (
     AnovaRow,
     Check,
@@ -30,6 +31,7 @@ from steplab.analysis.designed import (
     Trend,
 )
 from steplab.analysis.holm import holm
+from steplab.analysis.variances import Moderated
 
 __all__ = ["Effect", "anova", "designed", "interactions", "main_effects", "residual_checks"]
 
@@ -49,7 +51,8 @@ def designed(trials: pd.DataFrame, factors: Sequence[str]) -> Designed:
     if plan is None or not (plan.factors or plan.slopes):
         return _nothing(plan)
     model = _modelled(plan)
-    marginal = Marginal(model.fit, plan, model.scale.name == "log", model.error.spread, model.error.df)
+    logged = model.scale.name == "log"
+    marginal = Marginal(model.fit, plan, logged, model.error.spread, model.error.df, model.unequal(model.fit))
     mains = [term.factors[0] for term in model.kept if len(term.factors) == 1 and term.factors[0] < len(plan.factors)]
     pairs = [(term.factors[0], term.factors[1]) for term in model.kept if len(term.factors) == 2]
     known = model.error.kind != "none"
@@ -118,8 +121,13 @@ class _Model:
     scale: Scale
     error: ErrorTerm
     residuals: Residuals
+    noise: Moderated | None  # of each cell, where they are not equally noisy
     inestimable: tuple[Inestimable, ...]
     notes: tuple[str, ...]
+
+    def unequal(self, fit: Fit) -> UnequalNoise | None:
+        """The noise of a fit's coefficients, where cells are not equally noisy."""
+        return UnequalNoise(fit, self.plan, self.noise) if self.noise is not None else None
 
     @property
     def kept(self) -> list[Term]:
@@ -145,10 +153,11 @@ def _modelled(plan: Layout) -> _Model:
     if scale.name == "seconds" and not _positive(fit, plan):
         scale = Scale("log", scale.power, scale.low, scale.high, "means of seconds would fall below zero")
         fit, pure, response = first, within(logs), logs
-    error = error_term(kind, fit, pure)
+    noise = cell_noise(plan, pure) if kind == "replicates" else None
+    error = error_term(kind, plan, fit, pure, noise is not None)
     source = pure if kind == "replicates" else fit
     residuals = Residuals(source.residuals, source.leverages, source.df, plan)
-    return _Model(plan, fit, response, pure, scale, error, residuals, tuple(lost), tuple(notes))
+    return _Model(plan, fit, response, pure, scale, error, residuals, noise, tuple(lost), tuple(notes))
 
 
 def _positive(fit: Fit, plan: Layout) -> bool:
@@ -246,15 +255,20 @@ def _table(model: _Model) -> list[AnovaRow]:
     total = float(centred @ centred)
     marginal = not (model.plan.grid and not model.plan.missing)
     rows: list[tuple[str, tuple[str, ...], int, float]] = []
+    tests: list[tuple[float | None, float | None]] = []
     for at in model.fit.chosen[1:]:
         term = model.fit.design.terms[at]
-        squares = term_squares(model.fit, model.response, at, marginal)
+        fit = tested_fit(model.fit, model.response, at, marginal)
+        squares = fit.own_squares(at)
         rows.append((term.name, _names(model.plan, term), term.df, squares))
+        # The blocks are taken out, not tested.
+        tests.append((None, None) if term.name == "block" else _tested(model, squares, term.df, fit, at))
     residual_df, residual = model.fit.df, model.fit.sum_squares
     if model.error.kind in ("replicates", "configurations") and model.fit.df > model.pure.df:
-        rows.append(("higher order", (), residual_df - model.pure.df, max(residual - model.pure.sum_squares, 0.0)))
+        squares, df = max(residual - model.pure.sum_squares, 0.0), residual_df - model.pure.df
+        rows.append(("higher order", (), df, squares))
+        tests.append(_rest_tested(model, squares, df))
         residual_df, residual = model.pure.df, model.pure.sum_squares
-    tests = [_tested(model, name, squares, df) for name, _, df, squares in rows]
     corrections = holm([p for _, p in tests])
     made = [
         AnovaRow(name, factors, df, squares, squares / total if total else 0.0, f, p, corrected)
@@ -271,17 +285,33 @@ def _names(plan: Layout, term: Term) -> tuple[str, ...]:
     return tuple(every[at] for at in term.factors)
 
 
-def _tested(model: _Model, name: str, squares: float, df: int) -> tuple[float | None, float | None]:
-    """F and p of a line; the blocks are taken out, not tested, and without noise every effect is sure."""
+def _tested(model: _Model, squares: float, df: int, fit: Fit, at: int) -> tuple[float | None, float | None]:
+    """F and p of a term."""
+    unequal = model.unequal(fit)
+    if unequal is not None and squares > len(model.response) * EXACT**2:
+        return unequal.tested(at, squares)
+    return _compared(squares, df, model.error.spread, model.error.df, len(model.response))
+
+
+def _rest_tested(model: _Model, squares: float, df: int) -> tuple[float | None, float | None]:
+    """F and p of what the model leaves beyond the replicates' noise."""
+    unequal = model.unequal(model.fit)
+    if unequal is not None and squares > len(model.response) * EXACT**2:
+        return unequal.rest_tested(squares, df, model.pure.leverages - model.fit.leverages)
+    return _compared(
+        squares, df, float(np.sqrt(model.pure.sum_squares / model.pure.df)), model.pure.df, len(model.response)
+    )
+
+
+def _compared(
+    squares: float, df: int, spread: float | None, freedom: int, trials: int
+) -> tuple[float | None, float | None]:
+    """F and p against a common spread; without noise every effect is sure."""
     from scipy.stats import f as distribution
 
-    error = model.error
-    own = error.kind == "configurations" and name == "higher order"
-    spread = float(np.sqrt(model.pure.sum_squares / model.pure.df)) if own else error.spread
-    freedom = model.pure.df if own else error.df
-    if spread is None or name == "block":
+    if spread is None:
         return None, None
-    if squares <= len(model.response) * EXACT**2:
+    if squares <= trials * EXACT**2:
         return 0.0, 1.0
     if spread < EXACT:
         return float("inf"), 0.0

@@ -1,9 +1,9 @@
 """The same configuration in several frameworks: paired ratios, and which of the differences are real.
 
 Trials are paired by configuration and replicate (the replicates are blocks in time), ratios are taken on the log
-scale. A configuration's own few pairs say little of their spread, so that is pooled over all configurations of the two
-frameworks. Many comparisons find differences by chance: what counts as real is Holm's choice (Scand. J. Statist. 6,
-1979) among all comparisons of a measure, at 5 %.
+scale. A configuration's own few pairs say little of their spread, so that is moderated by that of all configurations
+of the two frameworks (`variances`). Many comparisons find differences by chance: what counts as real is Holm's choice
+(Scand. J. Statist. 6, 1979) among all comparisons of a measure, at 5 %.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steplab.analysis.configurations import missing
+from steplab.analysis.configurations import NO_NOISE, missing, without_noise
 from steplab.analysis.holm import holm
+from steplab.analysis.variances import moderated
 from steplab.core.trial import Level, plain_level
 
 Array = NDArray[np.float64]
@@ -29,6 +30,9 @@ MEASURES = (
 )
 LEVEL = 0.95
 MOST_VARIANTS = 12
+# Why a comparison without a p-value shows nothing.
+SINGLE = "a single pair, which shows nothing"
+NO_SPREAD = NO_NOISE[0].lower() + NO_NOISE[1:].rstrip(".")
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,14 @@ def compare_frameworks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Com
     ok = trials[trials["status"] == "ok"] if len(trials) else trials
     if not len(ok) or "framework" not in ok or ok["framework"].nunique() < 2:
         return []
+    unsure = without_noise(ok, factors)
     shared, ok = _variants(ok, factors)
     made: list[Comparison] = []
     for rows, column, name, more in _measures(ok):
-        made += _told_apart(_measure(rows, shared, column, name), more)
+        found = _measure(rows, shared, column, name)
+        if unsure:
+            found = [replace(one, low=None, high=None, p=None) for one in found]
+        made += _told_apart(found, more, NO_SPREAD if unsure else SINGLE)
     return made
 
 
@@ -100,28 +108,24 @@ def _measure(ok: pd.DataFrame, shared: list[str], column: str, name: str) -> lis
 def _pair(name: str, first: str, second: str, shared: list[str], difference: pd.Series[float]) -> list[Comparison]:
     """Two frameworks: over all configurations, then one by one."""
     grouped = difference.groupby(level=shared, sort=False, dropna=False) if shared else difference.groupby(lambda _: 0)
-    means, sizes = grouped.mean(), grouped.size()
-    freedom = int((sizes - 1).sum())
-    squares = float(((difference - grouped.transform("mean")) ** 2).sum())
-    spread = np.sqrt(squares / freedom) if freedom else np.nan
-    overall = _overall(name, first, second, means, len(difference), spread, freedom)
+    means, sizes = grouped.mean(), np.asarray(grouped.size(), dtype=float)
+    noise = moderated(np.asarray(grouped.var(ddof=1), dtype=float), sizes - 1)
+    errors = np.sqrt(noise.variance / sizes)
     if len(means) == 1:
-        return [overall]
+        own = float(means.iloc[0]), float(errors[0]), float(noise.freedom[0]), len(difference)
+        return [_comparison(name, first, second, None, *own)]
     each = [
-        _comparison(name, first, second, _levels(shared, key), mean, spread / np.sqrt(n), freedom, int(n))
-        for key, mean, n in zip(means.index, means.tolist(), sizes.tolist(), strict=True)
+        _comparison(name, first, second, _levels(shared, key), mean, error, freedom, int(n))
+        for key, mean, error, freedom, n in zip(
+            means.index, means.tolist(), errors.tolist(), noise.freedom.tolist(), sizes.tolist(), strict=True
+        )
     ]
-    return [overall, *each]
-
-
-def _overall(
-    name: str, first: str, second: str, means: pd.Series[float], pairs: int, spread: float, freedom: int
-) -> Comparison:
-    """The mean over configurations; what varies between them counts as doubt, as they stand for others."""
-    if len(means) == 1:
-        return _comparison(name, first, second, None, float(means.iloc[0]), spread / np.sqrt(pairs), freedom, pairs)
+    # The mean over configurations; what varies between them counts as doubt, as they stand for others.
     error = float(means.std(ddof=1)) / np.sqrt(len(means))
-    return _comparison(name, first, second, None, float(means.mean()), error, len(means) - 1, pairs)
+    return [
+        _comparison(name, first, second, None, float(means.mean()), error, len(means) - 1, len(difference)),
+        *each,
+    ]
 
 
 def _levels(shared: list[str], key: object) -> dict[str, Level]:
@@ -131,7 +135,7 @@ def _levels(shared: list[str], key: object) -> dict[str, Level]:
 
 def _comparison(
     name: str, first: str, second: str, levels: dict[str, Level] | None,
-    mean: float, error: float, freedom: int, pairs: int,
+    mean: float, error: float, freedom: float, pairs: int,
 ) -> Comparison:  # fmt: skip
     from scipy.special import stdtr, stdtrit
 
@@ -144,22 +148,22 @@ def _comparison(
     return Comparison(name, first, second, levels, float(np.exp(mean)), low, high, pairs, p, False, "", "")
 
 
-def _told_apart(found: list[Comparison], more_is_better: bool) -> list[Comparison]:
+def _told_apart(found: list[Comparison], more_is_better: bool, untold: str) -> list[Comparison]:
     """Mark what is real: overall comparisons and those of configurations are two families of questions."""
     made: list[Comparison] = []
     for family in ([c for c in found if c.factors is None], [c for c in found if c.factors is not None]):
         corrected = holm([one.p for one in family])
         real = [p is not None and p <= 1 - LEVEL for p in corrected]
-        made += [_judged(one, sure, more_is_better) for one, sure in zip(family, real, strict=True)]
+        made += [_judged(one, sure, more_is_better, untold) for one, sure in zip(family, real, strict=True)]
     return made
 
 
-def _judged(one: Comparison, real: bool, more_is_better: bool) -> Comparison:
+def _judged(one: Comparison, real: bool, more_is_better: bool, untold: str) -> Comparison:
     better = (one.first if (one.ratio > 1) == more_is_better else one.second) if real else ""
     doubt = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
     where = "" if one.factors is None else f" with {', '.join(f'{k} {v}' for k, v in one.factors.items())}"
     verdict = "a real difference" if real else "not a difference that the noise leaves beyond doubt"
     if one.p is None:
-        verdict = "a single pair, which shows nothing"
+        verdict = untold
     text = f"{one.measure.capitalize()} of {one.first} is {one.ratio:.2f}{doubt} times that of {one.second}{where}: "
     return replace(one, real=real, better=better, sentence=f"{text}{verdict}.")

@@ -9,12 +9,18 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from steplab.analysis.configurations import NO_NOISE, without_noise
+from steplab.analysis.intervals import median_variance
+from steplab.analysis.variables import differing
+from steplab.analysis.variances import moderated
 from steplab.store.doubt import OTHERS, kind_of
 
 DRIFTING = 0.10  # for tables without verdicts
 QUIET, USABLE = 0.03, 0.10
 MANY = 0.20  # share of doubtful trials from which something is said
+CALM = "Nothing needs to be done."
 MOST = 0.5  # share from which the study as a whole is judged by them
 
 # What is usually wrong, and what to do about it, by the kind of a trial's doubt.
@@ -51,68 +57,77 @@ class Noise:
     doubtful: int = 0  # trials with a doubt
     bad: int = 0  # of these, trials that should not be used
     reasons: tuple[Reason, ...] = ()  # the commonest first
+    variables: tuple[str, ...] = ()  # environment variables that differ between trials
+    caveat: str = ""  # what must be said beside every difference, if anything
 
 
-def judge(trials: pd.DataFrame, factors: Sequence[str], cpus: int) -> Noise:
+def judge(trials: pd.DataFrame, factors: Sequence[str]) -> Noise:
     """The verdict on a study's trials."""
     ok = trials[trials["status"] == "ok"] if len(trials) else trials
     if not len(ok):
         return Noise("unknown", None, None, 0.0, None, None, "No trial has been measured.")
-    between, replicates, groups = _between(ok, [name for name in factors if name in ok])
+    caveat = NO_NOISE if without_noise(ok, factors) else ""
+    between, detectable = _between(ok, [name for name in factors if name in ok])
     verdicts = ok["verdict"] if "verdict" in ok else pd.Series("clean", index=ok.index)
     doubtful, bad = int(verdicts.isin(["doubtful", "bad"]).sum()), int((verdicts == "bad").sum())
     reasons = _reasons(ok)
-    others = _others(ok, cpus)
+    others, variables = _others(ok), differing(ok)
+    advice = _advice(between, others, doubtful, bad, reasons, len(ok), caveat)
     return Noise(
         verdict=_verdict(between, doubtful / len(ok), bad / len(ok)),
         between=between,
-        within=float(ok["spread"].median()),
+        within=None if caveat else float(ok["spread"].median()),
         drifting=_drifting(ok, reasons),
         others=others,
-        detectable=_detectable(between, replicates, groups, len(ok) - groups),
-        advice=_advice(between, others, doubtful, bad, reasons, len(ok)),
+        detectable=detectable,
+        advice=" ".join([*advice, *_mixed(variables)]) or CALM,
         doubtful=doubtful,
         bad=bad,
         reasons=reasons,
+        variables=variables,
+        caveat=caveat,
     )
 
 
-def _between(ok: pd.DataFrame, keys: list[str]) -> tuple[float | None, float, int]:
-    """Pooled standard deviation of log medians over replicates, how many there are, and of how many configurations."""
+def _between(ok: pd.DataFrame, keys: list[str]) -> tuple[float | None, float | None]:
+    """Pooled standard deviation of log medians over replicates, and the smallest difference that this can show."""
     logs = np.log(ok["t_iter"])
     grouped = logs.groupby([ok[name] for name in keys], dropna=False) if keys else logs.groupby(np.zeros(len(ok)))
-    sizes = grouped.transform("size")
+    sizes = np.asarray(grouped.size(), dtype=float)
+    freedom = sizes - 1
+    if not freedom.any():
+        return None, None
+    variances = np.nan_to_num(np.asarray(grouped.var(ddof=1), dtype=float))
+    return float(np.sqrt((freedom * variances).sum() / freedom.sum())), _detectable(variances, sizes)
+
+
+def _detectable(variances: NDArray[np.float64], sizes: NDArray[np.float64]) -> float:
+    """The difference at which two typical configurations of all are told apart, by the rule of `analysis.apart`."""
+    from scipy.special import stdtrit
+
     several = sizes > 1
-    if not several.any():
-        return None, 1.0, grouped.ngroups
-    residuals = (logs - grouped.transform("mean"))[several]
-    freedom = int(several.sum() - grouped.ngroups + (grouped.size() == 1).sum())
-    spread = float(np.sqrt((residuals**2).sum() / max(freedom, 1)))
-    return spread, float(grouped.size().median()), grouped.ngroups
+    noise = moderated(variances[several], sizes[several] - 1)
+    pairs = max(len(sizes) * (len(sizes) - 1) / 2, 1.0)
+    freedom = min(2 * float(np.median(noise.freedom)), max(noise.pool, 1.0))
+    error = np.sqrt(float(np.median(noise.variance)) * median_variance(int(np.median(sizes[several]))))
+    return float(np.expm1(stdtrit(freedom, (1.0 + 0.95 ** (1.0 / pairs)) / 2) * np.sqrt(2.0) * error))
 
 
-def _detectable(between: float | None, replicates: float, groups: int, freedom: int) -> float | None:
-    """The difference at which two of all configurations are told apart, by the rule of `analysis.apart`."""
-    if between is None:
-        return None
-    from scipy.stats import t
-
-    pairs = max(groups * (groups - 1) / 2, 1.0)
-    critical = float(t.ppf((1.0 + 0.95 ** (1.0 / pairs)) / 2, max(freedom, 1)))
-    # The median of normal values spreads up to sqrt(pi/2) times as far as their mean.
-    error = between * np.sqrt((np.pi / 2 if replicates > 2 else 1.0) / replicates)
-    return float(np.expm1(critical * np.sqrt(2.0) * error))
-
-
-def _others(ok: pd.DataFrame, cpus: int) -> float | None:
+def _others(ok: pd.DataFrame) -> float | None:
     """Share of the machine that others took over all trials; each trial knows how many CPUs its machine had."""
-    if not ok["other_cpu_s"].notna().any():
+    if "other_cpu_share" not in ok:
         return None
-    share = (
-        pd.to_numeric(ok["other_cpu_share"]) if "other_cpu_share" in ok else ok["other_cpu_s"] / ok["seconds"] / cpus
-    )
+    share = pd.to_numeric(ok["other_cpu_share"])
     known = share.notna() & (ok["seconds"] > 0)
     return float(np.average(share[known], weights=ok.loc[known, "seconds"])) if known.any() else None
+
+
+def _mixed(variables: Sequence[str]) -> list[str]:
+    """A warning where trials of one study ran under different environment variables."""
+    if not variables:
+        return []
+    named = ", ".join(variables)
+    return [f"Environment variables differ between trials ({named}): only trials with the same values can be compared."]
 
 
 def _reasons(ok: pd.DataFrame) -> tuple[Reason, ...]:
@@ -140,11 +155,14 @@ def _verdict(between: float | None, doubtful: float, bad: float) -> Literal["qui
 
 
 def _advice(
-    between: float | None, others: float | None, doubtful: int, bad: int, reasons: Sequence[Reason], trials: int
-) -> str:
+    between: float | None, others: float | None, doubtful: int, bad: int, reasons: Sequence[Reason], trials: int,
+    caveat: str,
+) -> list[str]:  # fmt: skip
     """What to do next, one sentence for each thing that is wrong."""
     said = []
-    if between is None:
+    if caveat:
+        said.append(f"{caveat} Import a row for each replicate or iteration, if there are any.")
+    elif between is None:
         said.append("One replicate says nothing about noise: set replicates to 3 or more.")
     elif between > USABLE:
         said.append(f"Replicates differ by {between:.0%}: add replicates, or quieten the machine.")
@@ -152,7 +170,7 @@ def _advice(
         said.append(_doubted(doubtful, bad, reasons, trials))
     if others is not None and others > OTHERS and "others" not in [reason.kind for reason in reasons[:1]]:
         said.append(f"Other programs took {others:.0%} of the machine: stop them and run again.")
-    return " ".join(said) or "Nothing needs to be done."
+    return said
 
 
 def _doubted(doubtful: int, bad: int, reasons: Sequence[Reason], trials: int) -> str:

@@ -27,7 +27,7 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class ImbalanceRegression:
-    """t = β0 + β1·N + β2·LIF + ε over the trials of a series (facts, 5.1)."""
+    """t = β0 + β1·N + β2·LIF + ε over the trials of a series (MMU thesis, chapter 3)."""
 
     coefficients: tuple[Coefficient, ...]
     r2: float | None

@@ -1,13 +1,14 @@
 """How a study scales with the workers: speed-ups measured and predicted, efficiency, laws, imbalance.
 
 A series is a set of configurations that differ in the number of workers alone. Weak scaling (a batch for each worker)
-has S = N·t(1)/t(N), strong scaling (`global_batch_size`) S = t(1)/t(N): both are ratios of throughputs (facts, 5.1).
+has S = N·t(1)/t(N), strong scaling (`global_batch_size`) S = t(1)/t(N): both are ratios of throughputs
+(MMU thesis, chapter 3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,11 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis import scaling_laws as laws
-from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.configurations import Configurations, configurations, without_noise
 from steplab.analysis.intervals import Interval, median_intervals
 from steplab.analysis.regression import ImbalanceRegression, regress
 from steplab.analysis.ssgd_speedup import Overlap, closest, predicted_speedups
 from steplab.analysis.summary import Group, Ratio, groups_of
+from steplab.analysis.variances import moderated
 from steplab.core.trial import Level
 
 Array = NDArray[np.float64]
@@ -137,29 +139,30 @@ def _bases(cells: Configurations, members: Sequence[Sequence[int]]) -> NDArray[n
 
 
 def _gathered(cells: Configurations, members: Sequence[Sequence[int]]) -> laws.Cells:
-    """Mean logarithms of the step time, by series and number of workers."""
+    """Mean logarithms of the step time and the noise of a trial, by series and number of workers."""
     logs = pd.Series(np.log(cells.values("t_iter"))).groupby(cells.of)
-    mean, size, squares = (one.to_numpy(dtype=float) for one in (logs.mean(), logs.size(), logs.var(ddof=0)))
+    mean, size, squares = (one.to_numpy(dtype=float) for one in (logs.mean(), logs.size(), logs.var(ddof=1)))
+    noise = moderated(np.nan_to_num(squares), (size - 1).astype(np.float64))
     counts = np.unique(cells.workers)
-    shape = (len(members), len(counts))
-    y, n, pure = np.zeros(shape), np.zeros(shape), np.zeros(len(members))
+    y, n, variance, freedom = np.zeros((4, len(members), len(counts)))
     for at, own in enumerate(members):
         columns = np.searchsorted(counts, cells.workers[list(own)])
         y[at, columns], n[at, columns] = mean[own], size[own]
-        pure[at] = float((squares[own] * size[own]).sum())
-    return laws.Cells(counts.astype(float), y, n, pure)
+        variance[at, columns], freedom[at, columns] = np.nan_to_num(noise.variance[own]), noise.freedom[own]
+    judged = not without_noise(cells.rows, cells.keys)
+    return laws.Cells(counts.astype(float), y, n, variance, freedom, noise.pool, judged)
 
 
 def _per_sample(cells: Configurations, members: Sequence[Sequence[int]], gathered: laws.Cells) -> laws.Cells:
     """The same for the time of a sample: under weak scaling N workers share a step's time."""
     strong = np.array([cells.strong[own[0]] for own in members])
     shared = np.where(strong[:, None], 0.0, np.log(gathered.workers)[None, :])
-    return laws.Cells(gathered.workers, gathered.y - shared, gathered.n, gathered.pure)
+    return replace(gathered, y=gathered.y - shared)
 
 
 def _point(group: Group, workers: int, predicted: dict[Overlap, float], lif: Estimate | None) -> Point:
     s = group.speedup
-    efficiency = Ratio(s.value / workers, s.low / workers, s.high / workers) if s else None
+    efficiency = s.over(workers) if s else None
     return Point(workers, group.t_iter, group.throughput, group.phases, s, efficiency, predicted, lif)
 
 
@@ -174,7 +177,7 @@ def _imbalance(cells: Configurations, groups: Sequence[Group]) -> dict[int, Esti
     unknown = (float("nan"), float("nan"))
     intervals = median_intervals(values, [unknown] * len(values))
     return {
-        at: Estimate(i.median, *((None, None) if i.n == 1 else (max(i.low, 1.0), max(i.high, 1.0))))
+        at: Estimate(i.median, *((None, None) if i.ends is None else (max(end, 1.0) for end in i.ends)))
         for at, i in zip(have, intervals, strict=True)
     }
 

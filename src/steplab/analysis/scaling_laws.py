@@ -6,7 +6,7 @@ All are lines of log time in a level that is free and one shape: log t = θ + g(
   shortens (Amdahl, AFIPS 1967).
 - Gustafson (weak scaling): S(N) = s + (1 − s)·N, so t(N) = t(1)·N/(s + (1 − s)·N); s is the share of the parallel
   step that does not grow with the workers (Gustafson, CACM 31(5), 1988).
-- power: time per sample ∝ N^q, −1 is ideal (facts, 5.2).
+- power: time per sample ∝ N^q, −1 is ideal (MMU thesis, chapter 4).
 
 Intervals of s are profiles: every s whose residuals are not significantly larger than the best ones'. A Wald interval
 would be wrong here, because times bend strongly in s.
@@ -21,6 +21,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab.analysis.variances import joint_freedom
+
 Array = NDArray[np.float64]
 Shape = Callable[[Array, Array], Array]
 STEPS = 60
@@ -34,7 +36,10 @@ class Cells:
     workers: Array
     y: Array
     n: Array
-    pure: Array  # sum of squares of the replicates around their means, by series
+    variance: Array  # of a replicate, moderated; 0 where there is no trial or nothing tells it
+    freedom: Array  # of the variances
+    pool: float  # degrees of freedom of all replicates of the study
+    judged: bool = True  # False where nothing at all tells noise
 
     @cached_property
     def trials(self) -> Array:
@@ -93,28 +98,58 @@ def domain(law: Shape, most: Array) -> tuple[Array, Array]:
 
 def fit(law: Shape, cells: Cells, level: float = 0.95) -> Fits:
     """The shape of each series; NaN where there are fewer than two numbers of workers."""
-    from scipy.stats import f, t
+    from scipy.special import stdtrit
 
     with np.errstate(invalid="ignore", divide="ignore"):
         low, high = domain(law, np.where(cells.n > 0, cells.workers, 1).max(axis=1, initial=1))
         best = _minimum(law, cells, low, high)
         rest = _squares(law, cells, best)
-        freedom = cells.trials - 2
-        variance = (rest + cells.pure) / np.maximum(freedom, 1)
-        limit = rest + variance * t.ppf((1 + level) / 2, np.maximum(freedom, 1)) ** 2
+        slope = _slope(law, cells, best, low, high)
+        variance, freedom = _noise(cells, rest, slope)
+        limit = rest + variance * stdtrit(freedom, (1 + level) / 2) ** 2
         edges = [_edge(law, cells, best, side, limit) for side in (low, high)]
-        lacking = cells.points - 2
-        ratio = (rest / lacking) / (cells.pure / (cells.trials - cells.points))
-        misfit = f.sf(ratio, lacking, cells.trials - cells.points)
+        misfit = _misfit(cells, rest, slope)
     told = cells.points >= 2
-    unsure = told & (freedom > 0)
-    exact = rest + cells.pure < 1e-20
+    unsure = told & (cells.trials > 2) & cells.judged
+    exact = rest + (cells.n * cells.variance).sum(axis=1) < 1e-20
     return Fits(
         value=np.where(told, best, np.nan),
         low=np.where(unsure, np.where(exact, best, edges[0]), np.nan),
         high=np.where(unsure, np.where(exact, best, edges[1]), np.nan),
-        misfit=np.where((lacking > 0) & (cells.trials > cells.points) & ~exact, misfit, np.nan),
+        misfit=np.where((cells.points > 2) & (cells.trials > cells.points) & ~exact, misfit, np.nan),
     )
+
+
+def _noise(cells: Cells, rest: Array, slope: Array) -> tuple[Array, Array]:
+    """The variance of a trial as the shape feels it, and its degrees of freedom.
+
+    The replicates' noise counts where the shape is told by it, and what the law leaves of the means counts as well.
+    """
+    felt = cells.n * slope**2 * cells.variance
+    weight = np.maximum((cells.n * slope**2).sum(axis=1), 1e-300)
+    own, lacking = cells.trials - cells.points, cells.points - 2
+    parts = np.stack([rest, own * felt.sum(axis=1) / weight], axis=-1)
+    known = np.stack([lacking, joint_freedom(felt, cells.freedom, cells.pool)], axis=-1)
+    return parts.sum(axis=1) / np.maximum(own + lacking, 1), joint_freedom(parts, known, np.inf)
+
+
+def _misfit(cells: Cells, rest: Array, slope: Array) -> Array:
+    """The p-value of what the law leaves of the means, by Box's approximation for unequal noise."""
+    from scipy.stats import f
+
+    squares = cells.n * slope**2
+    held = cells.n / cells.n.sum(axis=1, keepdims=True) + squares / squares.sum(axis=1, keepdims=True)
+    expected = np.where(cells.n > 0, cells.variance * np.maximum(1.0 - held, 0.0), 0.0)
+    total = expected.sum(axis=1)
+    df = np.clip(total**2 / (expected * cells.variance).sum(axis=1), 1.0, np.maximum(cells.points - 2, 1.0))
+    return np.asarray(f.sf(rest / total, df, joint_freedom(expected, cells.freedom, cells.pool)))
+
+
+def _slope(law: Shape, cells: Cells, shape: Array, low: Array, high: Array) -> Array:
+    """How log times change with the shape, the level taken out."""
+    width = np.minimum(1e-6, (high - low) * 1e-3)
+    up, down = np.minimum(shape + width, high), np.maximum(shape - width, low)
+    return _centred((_at(law, cells, up) - _at(law, cells, down)) / (up - down)[:, None], cells.n)
 
 
 def _centred(values: Array, n: Array) -> Array:
@@ -137,11 +172,9 @@ def _minimum(law: Shape, cells: Cells, low: Array, high: Array) -> Array:
     grid = np.concatenate([np.linspace(-2, 0, 21), np.linspace(0.02, 1, 50), np.linspace(1.1, 5, 40)])
     tried = np.stack([_squares(law, cells, np.clip(np.full(len(low), g), low, high)) for g in grid])
     best = np.clip(grid[np.nanargmin(np.where(np.isfinite(tried), tried, np.inf), axis=0)], low, high)
-    width = np.minimum(1e-6, (high - low) * 1e-3)
     rest = _squares(law, cells, best)
     for _ in range(STEPS):
-        up, down = np.minimum(best + width, high), np.maximum(best - width, low)
-        slope = _centred((_at(law, cells, up) - _at(law, cells, down)) / (up - down)[:, None], cells.n)
+        slope = _slope(law, cells, best, low, high)
         residual = _centred(np.where(cells.n > 0, cells.y, 0.0) - _at(law, cells, best), cells.n)
         step = (cells.n * slope * residual).sum(axis=1) / np.maximum((cells.n * slope**2).sum(axis=1), 1e-300)
         before = best

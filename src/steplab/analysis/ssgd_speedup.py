@@ -1,4 +1,4 @@
-"""The speed-up that the S-SGD formulas give from measured phases, for each way of overlapping (facts, 5.1)."""
+"""The speed-up that the S-SGD formulas give from measured phases, for each way of overlapping (MMU, chapter 3)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def predicted_speedups(phases: pd.DataFrame, workers: Indices, base: Indices, st
 
 
 def _filled(phases: pd.DataFrame, at: Indices, alone: Indices, workers: Indices) -> dict[str, NDArray[np.float64]]:
-    """Phases without gaps, as the formulas take them: waiting counts with the forward pass, which nothing hides."""
+    """Phases without gaps, as the formulas take them: what is exchanged and waiting for it apart."""
 
     def column(name: str) -> NDArray[np.float64]:
         values = phases[name].to_numpy(dtype=float) if name in phases else np.full(len(phases), np.nan)
@@ -67,8 +67,8 @@ def _filled(phases: pd.DataFrame, at: Indices, alone: Indices, workers: Indices)
         # An imported table may know the aggregation only as a whole.
         whole = phases["t_c"].to_numpy(dtype=float)[at]
         exchange = np.where(np.isfinite(whole) & (workers > 1), np.maximum(whole - wait, 0.0), exchange)
-    made = {name: column(name) for name in ("t_io", "t_h2d", "t_md", "t_b", "t_u")}
-    return made | {"t_f": column("t_f") + wait, "t_c": exchange}
+    made = {name: column(name) for name in ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_u")}
+    return made | {"t_wait": wait, "t_c": exchange}
 
 
 def closest(points: Sequence[_Scaled]) -> Overlap | None:

@@ -18,6 +18,7 @@ from steplab.analysis.scaling import Scaling, series_of
 from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.unexplained import Unexplained, unexplained
 from steplab.analysis.why import Why, answers
+from steplab.core.trial import tally
 
 MOST_IMBALANCES = 5
 
@@ -31,6 +32,7 @@ class Analysis:
     noise: Noise
     trials: int
     failed: int
+    unsupported: int  # refused beforehand, because the framework cannot do it
     varied: tuple[str, ...]  # the factors that take more than one level
     scaling: list[Scaling] = field(default_factory=list)
     why: list[Why] = field(default_factory=list)  # the least efficient configuration first
@@ -57,7 +59,6 @@ class Analysis:
 def analyse(
     trials: pd.DataFrame,
     factors: Sequence[str],
-    cpus: int,
     iterations: pa.Table | None = None,
     layers: pa.Table | None = None,
 ) -> Analysis:
@@ -65,12 +66,14 @@ def analyse(
     waiting = [] if iterations is None or layers is None else imbalance(trials, iterations, layers, MOST_IMBALANCES)
     cells = configurations(trials, factors)
     groups = groups_of(cells)
+    ended = tally(trials["status"] if len(trials) else ())
     return Analysis(
         groups=sorted(groups, key=lambda group: -group.throughput),
         designed=designed(trials, factors),
-        noise=judge(trials, factors, cpus),
+        noise=judge(trials, factors),
         trials=len(trials),
-        failed=int((trials["status"] != "ok").sum()) if len(trials) else 0,
+        failed=ended.failed,
+        unsupported=ended.unsupported,
         varied=tuple(name for name in factors if name in trials and trials[name].nunique(dropna=False) > 1),
         scaling=series_of(cells, groups),
         why=answers(cells, groups),

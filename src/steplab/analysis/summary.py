@@ -9,19 +9,28 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations, configurations
-from steplab.analysis.intervals import Interval, median_intervals
+from steplab.analysis.intervals import Interval, median_intervals, ratio_error
 from steplab.core.trial import Level
 
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u", "t_other")
+LEVEL = 0.95
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A speed-up with its interval."""
+    """A speed-up with its interval; none where one of the two times has none."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    def over(self, divisor: float) -> Ratio:
+        """A share of it."""
+        ends = (None if end is None else end / divisor for end in (self.low, self.high))
+        return Ratio(self.value / divisor, *ends)
+
+
+APART = 0.10  # from this share on the phased step is another step than the native one, and shares must say whose
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,14 @@ class Group:
     observer_cost: float | None
     speedup: Ratio | None = None
     efficiency: float | None = None
+
+    @property
+    def phased_apart(self) -> str:
+        """By how much the phased step, which the phases are shares of, differs from the native one; empty if little."""
+        cost = self.observer_cost or 0.0
+        if abs(cost) <= APART:
+            return ""
+        return f"{abs(cost):.0%} {'longer' if cost > 0 else 'shorter'} than the native one"
 
 
 def summarise(trials: pd.DataFrame, factors: Sequence[str]) -> list[Group]:
@@ -94,12 +111,24 @@ def _with_speedups(groups: Sequence[Group], cells: Configurations) -> list[Group
 
 def _ratio(group: Group, base: Group) -> Ratio:
     """The ratio of two throughputs; independent errors add in squares on the log scale."""
+    from scipy.special import stdtrit
+
     value = group.throughput / base.throughput
-    t, one = group.t_iter, base.t_iter
-    up = math.hypot(_log(t.median, t.low), _log(one.high, one.median))
-    down = math.hypot(_log(t.high, t.median), _log(one.median, one.low))
+    known = ratio_error(group.t_iter, base.t_iter)
+    if known is not None:
+        up = down = float(stdtrit(known[1], (1 + LEVEL) / 2)) * known[0]
+    elif group.t_iter.ends is None or base.t_iter.ends is None:
+        return Ratio(value, None, None)
+    else:
+        up = math.hypot(_below(group.t_iter), _above(base.t_iter))
+        down = math.hypot(_above(group.t_iter), _below(base.t_iter))
     return Ratio(value, value * math.exp(-down), value * math.exp(up))
 
 
-def _log(above: float, below: float) -> float:
-    return math.log(above / below) if below > 0 else math.inf
+def _below(interval: Interval) -> float:
+    """How far an interval goes down, on the log scale."""
+    return math.log(interval.median / interval.low) if interval.low else math.inf
+
+
+def _above(interval: Interval) -> float:
+    return math.log(interval.high / interval.median) if interval.high else math.inf

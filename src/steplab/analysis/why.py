@@ -27,6 +27,7 @@ TITLES: dict[Key, str] = {
     "loader": "the data loader",
     "overhead": "overhead of each step",
 }
+UNSURE = "one trial of each, so nothing tells this from noise"
 VIRTUAL = ("synthetic", "replay")
 Told = tuple[Key, Amount, str]
 MOST_ANSWERS = 200  # nobody reads more
@@ -278,12 +279,15 @@ def _sentence(workers: int, step: float, total: Amount, efficiency: float, cause
             f"With {workers} workers a step takes {seconds(step)}; that it is slower than ideal is within noise "
             f"(efficiency {efficiency:.0%})."
         )
+    single = total.low is None or total.high is None
     doubt = "" if total.low is None or total.high is None else f" ({seconds(total.low)} to {seconds(total.high)})"
     text = f"With {workers} workers a step takes {seconds(step)}, {seconds(total.seconds)}{doubt} more than ideal "
-    text += f"(efficiency {efficiency:.0%})."
+    text += f"(efficiency {efficiency:.0%})." if not single else f"(efficiency {efficiency:.0%}; {UNSURE})."
     if not causes:
         return text + " Phases were not measured, so the cause is not known: set phases = true."
     first = causes[0]
-    if first.sure or first.amount.low is None:
+    if single:
+        return f"{text} The largest part is {first.title}: {first.share:.0%} of what was lost. {first.sentence}"
+    if first.sure:
         return f"{text} The main cause is {first.title}: {first.share:.0%} of what was lost. {first.sentence}"
     return f"{text} No single cause stands out of the noise; the largest is {first.title}. {first.sentence}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steplab.analysis.study import Analysis
-from steplab.analysis.summary import Group
+from steplab.analysis.summary import Group, Ratio
 from steplab.core.units import count, seconds, span
 
 Evidence = Literal["configurations", "phases", "scaling", "frameworks", "effects", "noise"]
@@ -58,11 +58,15 @@ def _fastest(analysis: Analysis) -> str:
     best, *equals = analysis.fastest
     text = (
         f"The highest throughput is {count(best.throughput)} samples/s with {_label(best, analysis)}: "
-        f"a step takes {seconds(best.t_iter.median)} ({span(best.t_iter.low, best.t_iter.high)})."
+        f"a step takes {seconds(best.t_iter.median)}{_span(best)}."
     )
     if equals:
         text += f" {len(equals)} other configuration{'s' if len(equals) > 1 else ''} cannot be told from it."
     return text
+
+
+def _span(group: Group) -> str:
+    return f" ({span(*group.t_iter.ends)})" if group.t_iter.ends else ""
 
 
 def _where(group: Group, analysis: Analysis) -> str:
@@ -71,7 +75,8 @@ def _where(group: Group, analysis: Analysis) -> str:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
     parts = [f"{NAMES[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
-    text = f"There, of a step, {', '.join(parts)}."
+    whole = f"the phased step ({group.phased_apart})" if group.phased_apart else "a step"
+    text = f"There, of {whole}, {', '.join(parts)}."
     if analysis.unexplained:
         worst, several = analysis.unexplained[0], len(analysis.unexplained)
         text += f" In {several} configuration{'s' if several > 1 else ''} the phases do not sum to t_iter; at worst "
@@ -87,21 +92,23 @@ def _scaling(analysis: Analysis) -> str:
     worst = min(several, key=lambda group: group.efficiency or 0.0)
     assert best.speedup and worst.speedup
     text = f"More workers scale with {best.efficiency:.0%} efficiency at best ({_label(best, analysis)}: "
-    text += f"speed-up {best.speedup.value:.2f}, {best.speedup.low:.2f} to {best.speedup.high:.2f})"
+    text += f"speed-up {best.speedup.value:.2f}{_ends(best.speedup)})"
     if worst is best:
         return f"{text}.{_cause(analysis)}"
     text += f" and {worst.efficiency:.0%} at worst ({_label(worst, analysis)})"
-    doubt = "" if _lowest(best) > _highest(worst) else ", which noise alone could make"
+    doubt = "" if _surely_above(best.speedup, worst.speedup, best, worst) else ", which noise alone could make"
     return f"{text}{doubt}.{_cause(analysis)}"
 
 
-def _lowest(group: Group) -> float:
-    """The lower end of an efficiency's interval."""
-    return (group.efficiency or 0.0) * group.speedup.low / group.speedup.value if group.speedup else 0.0
+def _ends(speedup: Ratio) -> str:
+    return "" if speedup.low is None or speedup.high is None else f", {speedup.low:.2f} to {speedup.high:.2f}"
 
 
-def _highest(group: Group) -> float:
-    return (group.efficiency or 0.0) * group.speedup.high / group.speedup.value if group.speedup else 0.0
+def _surely_above(best: Ratio, worst: Ratio, first: Group, second: Group) -> bool:
+    """Whether two efficiencies' intervals are apart; those of a single trial say nothing about another process."""
+    if best.low is None or worst.high is None or min(first.t_iter.n, second.t_iter.n) == 1:
+        return False
+    return (first.efficiency or 0.0) * best.low / best.value > (second.efficiency or 0.0) * worst.high / worst.value
 
 
 def _cause(analysis: Analysis) -> str:
@@ -146,4 +153,5 @@ def _trust(analysis: Analysis) -> str:
     text = f"The measurements are {noise.verdict}: replicates differ by {noise.between:.1%}"
     text += f", so differences below {noise.detectable:.0%} cannot be seen." if noise.detectable else "."
     failed = f" {analysis.failed} of {analysis.trials} trials failed." if analysis.failed else ""
-    return f"{text}{failed} {noise.advice}"
+    refused = f" {analysis.unsupported} of {analysis.trials} trials are unsupported." if analysis.unsupported else ""
+    return f"{text}{failed}{refused} {noise.advice}"

@@ -58,7 +58,7 @@ def configurations(view: View) -> None:
         [
             _label(group.factors, analysis.varied),
             seconds(group.t_iter.median),
-            span(group.t_iter.low, group.t_iter.high),
+            span(*group.t_iter.ends) if group.t_iter.ends else "",
             f"{group.throughput:.0f}",
             f"{group.speedup.value:.2f}" if group.speedup else "",
             f"{group.efficiency:.0%}" if group.efficiency else "",
@@ -81,6 +81,10 @@ def phases(view: View) -> None:
     rows = [[_label(group.factors, analysis.varied), *_shares(group, names)] for group in view.shown(groups)]
     console().print(table([_heading(analysis.varied), *names], rows, title="where a step's time goes (phased mode)"))
     view.rest(groups)
+    apart = sorted((group for group in groups if group.phased_apart), key=lambda one: -abs(one.observer_cost or 0.0))
+    for group in apart[:3]:
+        text = f"the shares are of the phased step, which is {group.phased_apart}."
+        console().print(f"{_label(group.factors, analysis.varied)}: {text}", markup=False)
     for one in analysis.unexplained[:3]:
         console().print(f"{_label(one.factors, analysis.varied)}: {one.sentence}", markup=False)
 
@@ -118,7 +122,7 @@ def _points(one: Scaling, names: Sequence[str]) -> list[list[str]]:
                 str(point.workers),
                 seconds(point.t_iter.median),
                 f"{s.value:.2f}" if s else "",
-                f"{s.low:.2f}–{s.high:.2f}" if s and point.workers > 1 else "",
+                f"{s.low:.2f}–{s.high:.2f}" if s and s.low is not None and point.workers > 1 else "",
                 f"{e.value:.0%}" if e else "",
                 *(f"{point.predicted[o]:.2f}" if o in point.predicted else "" for o in ("none", "both")),
                 f"{point.lif.value:.2f}" if point.lif else "",
@@ -228,6 +232,8 @@ def effects(view: View) -> None:
     """Main effects: by which factor a level multiplies the step time."""
     found = view.analysis.effects
     if not found:
+        for text in describe(view.analysis.designed):
+            console().print(text, markup=False)
         return
     rows = [
         [

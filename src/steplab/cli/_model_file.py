@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,14 @@ def write_model(model: PerformanceModel, path: Path) -> None:
     """Write a model's JSON document; the file is complete or it is not there."""
     import orjson
 
+    from steplab.store.records import write_file
+
     content = orjson.dumps(model.to_document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as aside:
-            aside.write(content + b"\n")
-        Path(aside.name).chmod(0o644)
-        Path(aside.name).replace(path)
     except OSError as error:
-        raise StoreError(f"{path}: the model cannot be written ({error.strerror})") from error
+        raise StoreError(f"{path.parent}: cannot be made ({error.strerror})") from None
+    write_file(path, content + b"\n")
 
 
 def read_model(path: Path) -> PerformanceModel:

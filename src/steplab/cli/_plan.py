@@ -2,48 +2,79 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
+from collections.abc import Set
+from dataclasses import asdict
 from typing import Any
+
+import numpy as np
 
 from steplab.cli._output import console, next_step, print_json, table
 from steplab.core.feasible import graph_of, resolve
 from steplab.core.study import Study
-from steplab.core.trial import Trial, describe
+from steplab.core.trial import Config, Tally, describe, tally
 from steplab.core.units import seconds as shown
-from steplab.runner.jobs import group_key
+from steplab.design.plan import Plan, plan
+from steplab.runner.jobs import GROUP_FACTORS, group_key
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 from steplab_worker import data
 
 SHOWN_TRIALS = 12
+MOST_LISTED = 100_000  # trials of a plan in its JSON document
+MOST_FINISHED = 200  # trials that tell how long the others take
+MOST_GUESSED = 200  # configurations that are looked at for a first guess
 START_S = 4.0  # a group of ranks, framework imported; refined by finished trials
 ASSUMED_FLOPS_PER_S = 2e10  # one core, for the first guess only
 ASSUMED_OVERHEAD_S = 2e-3
 
 
-def summary(folder: StudyFolder, trials: list[Trial]) -> dict[str, Any]:
-    """How many trials are done, failed, left."""
-    done = records.done(folder)
-    statuses = [records.read_record(folder.record(t.id)).status for t in trials if t.id in done]
-    ok = statuses.count("ok")
-    counts = {"trials": len(trials), "ok": ok, "failed": len(statuses) - ok, "left": len(trials) - len(statuses)}
-    return {"folder": str(folder.root), **counts}
+def own_trials(study: Study, done: Set[str]) -> tuple[int, Set[str]]:
+    """How many trials a study has, and which of the finished ones are its own; an imported one has no others."""
+    if study.imported:
+        return len(done), done
+    trials = plan(study)
+    return len(trials), trials.among(done)
 
 
-def estimate(trials: list[Trial], folder: StudyFolder, study: Study) -> float | None:
+def summary(folder: StudyFolder, trials: int, done: Set[str]) -> dict[str, Any]:
+    """How many of a number of trials are done, failed, unsupported, left."""
+    ended = tally(records.read_record(folder.record(trial)).status for trial in done)
+    return {"folder": str(folder.root), "trials": trials, **asdict(ended), "left": trials - ended.ended}
+
+
+def count_words(document: dict[str, Any]) -> str:
+    """The counts of a summary as one phrase."""
+    ended = Tally(document["ok"], document["failed"], document["unsupported"])
+    return f"{ended}, {document['left']} left of {document['trials']} trials"
+
+
+def estimate(study: Study, trials: Plan, folder: StudyFolder, done: Set[str]) -> float:
     """Seconds for the trials that are left: from finished ones if there are any, otherwise from the networks' size."""
-    done = records.done(folder)
-    left = [trial for trial in trials if trial.id not in done]
-    finished = [trial.id for trial in trials if trial.id in done][:200]
-    if finished:
-        return statistics.fmean(records.read_record(folder.record(t)).seconds for t in finished) * len(left)
-    groups = {(group_key(resolve(trial.config)), trial.replicate) for trial in left}
-    return sum(_guess(trial, study) for trial in left) + START_S * len(groups)
+    if done:
+        finished = sorted(done)[:MOST_FINISHED]
+        each = statistics.fmean(records.read_record(folder.record(trial)).seconds for trial in finished)
+        return each * (len(trials) - len(done))
+    configurations = trials.configurations
+    guessed = min(MOST_GUESSED, len(configurations))
+    rows = np.random.default_rng(0).choice(len(configurations), guessed, replace=False)
+    each = statistics.fmean(_guess(configurations[int(row)], study) for row in rows)
+    return each * len(trials) + START_S * _groups(trials)
 
 
-def _guess(trial: Trial, study: Study) -> float:
+def _groups(trials: Plan) -> int:
+    """About how many groups of ranks are started: those that differ, anew in each block."""
+    rows = trials.configurations.distinct(GROUP_FACTORS).first
+    few = len(rows) <= MOST_GUESSED
+    starts = len({group_key(resolve(trials.configurations[int(row)])) for row in rows}) if few else len(rows)
+    blocks = sum(trials.order.size(replicate) > 0 for replicate in range(trials.order.replicates))
+    return min(len(trials), starts * blocks)
+
+
+def _guess(config: Config, study: Study) -> float:
     """Seconds of one trial by its parameters: 6 FLOPs per weight and sample, more for shared weights is ignored."""
-    resolved = resolve(trial.config)
+    resolved = resolve(config)
     graph = graph_of(resolved)
     flops = 6.0 * (graph.parameters if graph else 1e6) * resolved.batch_size
     iterations = 15 + study.measure.iterations * (2 if study.measure.phases else 1)
@@ -53,14 +84,16 @@ def _guess(trial: Trial, study: Study) -> float:
     return iterations * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)
 
 
-def show_plan(study: Study, trials: list[Trial], folder: StudyFolder, as_json: bool) -> None:
+def show_plan(study: Study, trials: Plan, folder: StudyFolder, as_json: bool) -> None:
     """The plan: which trials, how many, how long."""
-    left = summary(folder, trials)["left"]
-    expected = estimate(trials, folder, study)
+    done = trials.among(records.done(folder))
+    counts, expected = summary(folder, len(trials), done), estimate(study, trials, folder, done)
+    left = counts["left"]
     basis = "finished trials" if left < len(trials) else "a rough guess from the networks' sizes"
     if as_json:
-        planned = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in trials]
-        print_json(summary(folder, trials) | {"seconds": expected, "basis": basis, "plan": planned})
+        listed = itertools.islice(trials, MOST_LISTED)
+        planned = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in listed]
+        print_json(counts | {"seconds": expected, "basis": basis, "note": trials.note, "plan": planned})
         return
     show = console()
     varied = _varied(trials)
@@ -68,16 +101,15 @@ def show_plan(study: Study, trials: list[Trial], folder: StudyFolder, as_json: b
     show.print(table(["trial", "replicate", *varied], rows))
     if len(trials) > SHOWN_TRIALS:
         show.print(f"… and {len(trials) - SHOWN_TRIALS} more")
-    configurations = len({t.id for t in trials if t.replicate == 0}) or len(trials)
     same = {name: value for name, value in trials[0].config.items() if name not in varied}
-    counts = f"{len(trials)} trials: {configurations} configurations, {study.design.replicates} replicates"
-    show.print(f"{study.about.name}: {counts}", markup=False)
+    configurations = f"{len(trials.configurations)} configurations"
+    counted = f"{len(trials)} trials: {configurations}, {study.design.replicates} replicates"
+    show.print(f"{study.about.name}: {counted}", markup=False)
     show.print("the same in all: " + (describe(same) or "nothing"), markup=False)
-    show.print(f"{left} left; estimated time {shown(expected or 0)} (from {basis})")
+    show.print(f"{left} left; estimated time {shown(expected)} (from {basis})")
     next_step(f"steplab run {study.path}")
 
 
-def _varied(trials: list[Trial]) -> list[str]:
+def _varied(trials: Plan) -> list[str]:
     """The factors that take more than one level in the plan."""
-    names = dict.fromkeys(name for trial in trials for name in trial.config)
-    return [name for name in names if len({trial.config.get(name) for trial in trials}) > 1]
+    return [name for name, column in trials.configurations.columns.items() if np.ptp(column.codes)]

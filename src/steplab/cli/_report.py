@@ -57,7 +57,7 @@ def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S, besi
     from steplab.report.data import Tabled, gather
 
     study = read_study(place.study)
-    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
+    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, study, loaded)
     about = study.about
@@ -156,9 +156,10 @@ def _chosen(folder: Path, loaded: Tables) -> Chosen | str:
 def _logs(place: StudyFolder, trials: pd.DataFrame) -> dict[str, str]:
     """The ends of the logs of trials that failed."""
     from steplab.core.errors import RecordError
+    from steplab.core.trial import is_failure
     from steplab.store import records
 
-    failed = list(trials[trials["status"] != "ok"]["trial"].head(MOST_LOGS)) if len(trials) else []
+    failed = list(trials[trials["status"].map(is_failure)]["trial"].head(MOST_LOGS)) if len(trials) else []
     logs: dict[str, str] = {}
     for trial in failed:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +38,7 @@ def analyze(
     loaded = tables.load(folder)
     for problem in loaded.unreadable:
         console(stderr=True).print(f"left out: {problem}", markup=False)
-    analysis = analyse(loaded.trials, loaded.factors, os.cpu_count() or 1, loaded.iterations, loaded.layers)
+    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
     if as_json:
         said = [str(sentence) for sentence in sentences(analysis)]
         print_json(document(analysis) | {"sentences": said, "unreadable": loaded.unreadable})
@@ -65,6 +64,8 @@ def _show(analysis: Analysis, wanted: list[str], most: int | None) -> None:
 
     for name in wanted:
         SECTIONS[name](View(analysis, most))
+    if analysis.noise.caveat and "answer" not in wanted:  # the answer holds it
+        console().print(analysis.noise.caveat, markup=False)
 
 
 def document(analysis: Analysis) -> dict[str, Any]:
@@ -81,6 +82,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "unexplained": analysis.unexplained,
         "trials": analysis.trials,
         "failed": analysis.failed,
+        "unsupported": analysis.unsupported,
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
-from steplab.core.errors import InputError, StoreError, nearest
+from steplab.core.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from steplab.runner.datacheck import DataCheck
@@ -50,18 +50,14 @@ def make(
 
     Example: steplab data make cifar10 --samples 5000 --out cifar10
     """
+    from steplab.runner import datasets
     from steplab_worker import data
 
     begun = time.perf_counter()
     usual = _usual_samples(name)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError("already exists", where=str(out), hint="name a new folder with --out")
-    try:
-        data.make(str(out), name, samples or usual, seed)
-    except data.DataError as error:
-        raise InputError(str(error)) from None
-    except OSError as error:
-        raise StoreError(f"{out}: cannot be written: {error.strerror}") from None
+    datasets.make(out, name, samples or usual, seed)
     sizes = {split: len(data.open_split(str(out), name, split)) for split in data.SPLITS}
     seconds = time.perf_counter() - begun
     if json:

@@ -11,6 +11,7 @@ import typer
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
+FIRST = "torch"  # the framework to begin with, as `steplab init` does
 
 
 @app.command()
@@ -26,10 +27,11 @@ def doctor(
         _matrix(as_json)
         return
     from steplab.core.home import home
-    from steplab.runner import environments, quietness
+    from steplab.runner import environments, leftovers, quietness
     from steplab.runner.machine import energy_sources, machine
     from steplab.runner.private_network import obstacle
 
+    leftovers.sweep()
     about = machine()
     rows = environments.listing()
     noise = quietness.listen()
@@ -59,8 +61,21 @@ def doctor(
     show.print(f"network of several ranks: {_network(refused)}", markup=False, soft_wrap=True)
     show.print(f"environments and generated data: {home()}", markup=False, soft_wrap=True)
     show.print(f"your own data: {os.environ.get('STEPLAB_DATA') or 'STEPLAB_DATA is not set'}", markup=False)
-    missing = [row.name for row in rows if not row.ready]
-    next_step(f"steplab env create {missing[0]}" if missing else "steplab init my-study")
+    next_step(_first_step({row.framework for row in rows if row.ready}))
+
+
+def _first_step(ready: set[str]) -> str:
+    """What a newcomer does next: a study in a framework that is ready, PyTorch before others.
+
+    >>> _first_step({"synthetic", "replay"}), _first_step({"torch", "jax"}), _first_step({"synthetic", "jax"})
+    ('steplab env create torch', 'steplab init my-study', 'steplab init my-study --framework jax')
+    """
+    from steplab.core.catalogue import framework
+
+    real = sorted(name for name in ready if framework(name).needs_environment)
+    if not real:
+        return f"steplab env create {FIRST}"
+    return "steplab init my-study" + ("" if FIRST in real else f" --framework {real[0]}")
 
 
 def _network(refused: str) -> str:

@@ -17,11 +17,11 @@ STARTER = """\
 
 [study]
 name = "{name}"
-kind = "step"                        # step | infer
+{kind:<37}# step (time of an iteration) | train (accuracy, time to a target) | infer (latency)
 description = ""
 
 [factors]                            # every factor takes one or several levels
-framework = ["{framework}"]              # `steplab env list` shows what is ready
+{framework:<37}# `steplab env list` shows what is ready
 network = ["lenet5"]                 # `steplab inspect lenet5` shows its layers and options
 dataset = ["mnist"]                  # `steplab data list`
 batch_size = [32, 64, 128]           # per worker (weak scaling); global_batch_size for strong scaling
@@ -46,28 +46,41 @@ timeout_s = 300
 # isolation = "process"              # fresh processes for every trial
 # memory_limit_mb = 4000             # of each rank
 
+{train}
 # [[exclude]]                        # combinations to leave out
 # workers = 2
 # batch_size = 128
 """
+TRAIN = """\
+[train]                              # with kind = "train" only
+epochs = 10
+target_accuracy = 0.95               # ends the training; without it all epochs are trained
+every = 1                            # look at the accuracy after so many epochs
+checkpoint_every = 1                 # save after so many epochs, to go on from when killed
+"""
+TRAIN_COMMENTED = "".join(f"# {line.replace('   #', ' #')}\n" for line in TRAIN.splitlines())
 
 
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write study.toml.")],
+    kind: Annotated[str, typer.Option(help="What a trial is: step, train or infer.")] = "step",
     framework: Annotated[str, typer.Option(help="The framework to begin with; synthetic needs no install.")] = "torch",
     as_json: JsonOption = False,
 ) -> None:
-    """Write a starter study with a comment on every line.
+    """Write a starter study with a comment on every line: of steps, of trainings or of inference.
 
     Example: steplab init my-study && steplab run my-study/study.toml --dry-run
     """
     import re
 
     from steplab.core.catalogue import framework_names
-    from steplab.core.errors import InputError, nearest
+    from steplab.core.errors import InputError, allowed, nearest
+    from steplab.core.trial import KINDS
     from steplab.store.records import write_file
 
+    if kind not in KINDS:
+        raise InputError(f"there is no kind {kind!r}", where="--kind", hint=allowed(KINDS))
     if framework not in framework_names():
         raise InputError(f"there is no framework {framework!r}", hint=nearest(framework, framework_names()))
     path = folder / "study.toml"
@@ -78,9 +91,16 @@ def init(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made ({error.strerror})", where=str(folder)) from None
-    write_file(path, STARTER.format(name=name[:100], framework=framework).encode())
+    write_file(path, starter(name[:100], kind, framework).encode())
     if as_json:
         print_json({"study": str(path)})
     else:
         console().print(f"wrote {path}", markup=False)
         next_step(f"steplab run {path} --dry-run")
+
+
+def starter(name: str, kind: str, framework: str) -> str:
+    """The text of a starter study."""
+    # What only trainings have stands there for others as a comment.
+    train = TRAIN if kind == "train" else TRAIN_COMMENTED
+    return STARTER.format(name=name, kind=f'kind = "{kind}"', framework=f'framework = ["{framework}"]', train=train)

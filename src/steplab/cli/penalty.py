@@ -83,9 +83,6 @@ def _figure(rows: list[ScanRow]) -> Any:
 
 
 def _write_plot(rows: list[ScanRow], path: Path) -> None:
-    from steplab.core.errors import StoreError
+    from steplab.store.records import write_file
 
-    try:
-        path.write_text(_figure(rows).to_html(include_plotlyjs=True), encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{path}: the plot cannot be written ({error.strerror})") from error
+    write_file(path, _figure(rows).to_html(include_plotlyjs=True).encode())

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from steplab.core.record import Record
     from steplab.core.study import Study
     from steplab.core.trial import Trial
+    from steplab.design.plan import Plan
     from steplab.runner.campaign import Campaign
+    from steplab.store.paths import StudyFolder
 
 app = command_app()
 INTERRUPTED = 130
@@ -57,6 +59,8 @@ def run(
     trials = _selected(plan(study), trial)
     folder = StudyFolder(out or Path("runs") / study.about.name)
     check_folder(folder, study)
+    if trials.note:
+        console(stderr=True).print(trials.note, markup=False, soft_wrap=True)
     if dry_run:
         show_plan(study, trials, folder, as_json)
         return
@@ -67,7 +71,9 @@ def run(
         _supersede_failed(folder, trials)
     campaign = Campaign(study, trials, folder, modules=_own_code(study, modules))
     started = time.monotonic()
-    stopped = _run(campaign, limit, estimate(trials, folder, study), quiet=as_json and not os.isatty(2))
+    done = trials.among(records.done(folder))
+    expected_s = estimate(study, trials, folder, done)
+    stopped = _run(campaign, len(trials) - len(done), limit, expected_s, quiet=as_json and not os.isatty(2))
     _finish(campaign, time.monotonic() - started, as_json)
     if stopped:
         raise typer.Exit(INTERRUPTED)
@@ -86,21 +92,24 @@ def _own_code(study: Study, modules: Path | None) -> Path | None:
     return folder
 
 
-def _selected(trials: list[Trial], ids: list[str] | None) -> list[Trial]:
+def _selected(trials: Plan, ids: list[str] | None) -> Plan:
     if not ids:
         return trials
-    missing = [one for one in ids if one not in {trial.id for trial in trials}]
+    chosen = trials.selected(ids)
+    missing = [name for name in ids if name not in set(chosen.ids())]
     if missing:
         raise InputError(f"the study has no trial {missing[0]!r}", where="--trial", hint="`--dry-run` lists the ids")
-    return [trial for trial in trials if trial.id in ids]
+    return chosen
 
 
-def _check_environments(trials: list[Trial]) -> None:
+def _check_environments(trials: Plan) -> None:
     """A missing environment is better said now than in every record."""
     from steplab.core.feasible import resolve
     from steplab.runner import environments
 
-    for framework, name in sorted({(r.framework, r.environment) for r in (resolve(t.config) for t in trials)}):
+    rows = trials.configurations.distinct(("framework", "environment")).first
+    needed = [resolve(trials.configurations[int(row)]) for row in rows]
+    for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
         environments.find(framework, name)
 
 
@@ -118,24 +127,19 @@ def _warn_of_open_doors(study: Study) -> None:
         )
 
 
-def _supersede_failed(folder: object, trials: list[Trial]) -> None:
+def _supersede_failed(folder: StudyFolder, trials: Plan) -> None:
+    from steplab.core.trial import is_failure
     from steplab.store import records
-    from steplab.store.paths import StudyFolder
 
-    assert isinstance(folder, StudyFolder)
-    for trial in trials:
-        path = folder.record(trial.id)
-        if path.exists() and records.read_record(path).status not in ("ok", "unsupported"):
-            records.supersede(folder, trial.id)
+    for trial in trials.among(records.done(folder)):
+        if is_failure(records.read_record(folder.record(trial)).status):
+            records.supersede(folder, trial)
 
 
-def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet: bool) -> bool:
+def _run(campaign: Campaign, left: int, limit: int | None, expected_s: float, quiet: bool) -> bool:
     """Run with a progress bar; whether a person stopped it."""
     from steplab.runner.interrupts import listening
-    from steplab.store import records
 
-    done = records.done(campaign.folder) & {trial.id for trial in campaign.trials}
-    left = len(campaign.trials) - len(done)
     with _progress(left if limit is None else min(left, limit), expected_s, quiet) as bar:
         campaign.on_start, campaign.on_record, campaign.look_around = bar.start, bar.record, bar.refresh
         campaign.on_epoch = bar.epoch
@@ -145,12 +149,13 @@ def _run(campaign: Campaign, limit: int | None, expected_s: float | None, quiet:
 
 
 class _Bar:
-    """The progress of a campaign: done, failed, time left. Drawn only when something happens, or once a second."""
+    """A campaign's progress: done, failed, unsupported, time left. Drawn when something happens, or every second."""
 
     def __init__(self, progress: Progress, total: int, expected_s: float | None) -> None:
-        self.progress, self.total, self.failed = progress, total, 0
-        self.task = progress.add_task("starting", total=total, failed="", left=_left(expected_s))
-        self.began, self.finished = time.monotonic(), 0
+        self.progress, self.total = progress, total
+        self.statuses: list[str] = []
+        self.task = progress.add_task("starting", total=total, failed="", unsupported="", left=_left(expected_s))
+        self.began = time.monotonic()
 
     def start(self, trial: Trial) -> None:
         from steplab.core.trial import describe
@@ -165,17 +170,22 @@ class _Bar:
         self.progress.refresh()
 
     def record(self, record: Record) -> None:
-        self.finished += 1
+        from steplab.core.trial import tally
+
+        self.statuses.append(record.status)
         if record.status != "ok":
-            self.failed += 1
             self.progress.console.print(f"{record.status}: {record.reason} ({record.trial})", markup=False)
-        self.progress.update(self.task, advance=1, failed=f"{self.failed} failed" if self.failed else "")
+        ended = tally(self.statuses)
+        failed = f"{ended.failed} failed" if ended.failed else ""
+        unsupported = f"{ended.unsupported} unsupported" if ended.unsupported else ""
+        self.progress.update(self.task, advance=1, failed=failed, unsupported=unsupported)
         self.refresh()
 
     def refresh(self) -> None:
-        if self.finished:
-            passed, open_ = time.monotonic() - self.began, self.total - self.finished
-            told = _left(passed / self.finished * open_) if open_ else f"in {shown(passed)}"
+        finished = len(self.statuses)
+        if finished:
+            passed, open_ = time.monotonic() - self.began, self.total - finished
+            told = _left(passed / finished * open_) if open_ else f"in {shown(passed)}"
             self.progress.update(self.task, left=told)
         self.progress.refresh()
 
@@ -192,25 +202,23 @@ def _progress(total: int, expected_s: float | None, quiet: bool) -> Iterator[_Ba
     from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
     columns = (BarColumn(20), MofNCompleteColumn(), progress_text("fields[failed]", "red"))
-    texts = (progress_text("fields[left]"), progress_text("description", "dim"))
+    texts = (progress_text("fields[unsupported]"), progress_text("fields[left]"), progress_text("description", "dim"))
     terminal = console(stderr=True)
     with Progress(*columns, *texts, console=terminal, auto_refresh=False, disable=quiet, transient=False) as progress:
         yield _Bar(progress, total, expected_s)
 
 
 def _finish(campaign: Campaign, seconds: float, as_json: bool) -> None:
-    from steplab.cli._plan import summary
+    from steplab.cli._plan import count_words, summary
+    from steplab.store import records
 
-    document = summary(campaign.folder, campaign.trials) | {"seconds": round(seconds, 3)}
+    done = campaign.trials.among(records.done(campaign.folder))
+    document = summary(campaign.folder, len(campaign.trials), done) | {"seconds": round(seconds, 3)}
     if as_json:
         print_json(document)
     else:
         show = console()
-        show.print(
-            f"{document['ok']} ok, {document['failed']} failed, {document['left']} left of {document['trials']} trials "
-            f"in {campaign.folder.root}",
-            markup=False,
-        )
+        show.print(f"{count_words(document)} in {campaign.folder.root}", markup=False)
         next_step(f"steplab analyze {campaign.folder.root}")
     if document["failed"]:
         raise typer.Exit(3)

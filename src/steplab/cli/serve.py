@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,27 +116,27 @@ class View:
         self.things = {"/": served("text/html; charset=utf-8", page), "/state.json": served("application/json", news)}
 
     def _progress(self, noise: str) -> dict[str, Any]:
-        """How many trials are done, failed and left, and the time that is left by those that are done."""
+        """How many trials are done, failed, unsupported and left, and the time that is left by those that are done."""
+        from steplab.cli._plan import own_trials
         from steplab.core.errors import RecordError
         from steplab.core.study_file import read_study
-        from steplab.design.plan import plan
+        from steplab.core.trial import tally
         from steplab.store import records
         from steplab.store.paths import StudyFolder
 
         place = StudyFolder(self.folder)
         study, done = read_study(place.study), records.done(place)
-        trials = done if study.imported else {trial.id for trial in plan(study)}
+        trials, mine = own_trials(study, done)
         for trial in done - set(self.statuses):
             try:
                 record = records.read_record(place.record(trial))
             except RecordError:
                 continue
             self.statuses[trial] = (record.status, record.seconds)
-        mine = [self.statuses[one] for one in trials & done if one in self.statuses]
-        ok = sum(status == "ok" for status, _ in mine)
-        left = len(trials) - len(mine)
-        each = sum(seconds for _, seconds in mine) / len(mine) if mine else None
+        ended = [self.statuses[trial] for trial in mine if trial in self.statuses]
+        left = trials - len(ended)
+        each = sum(seconds for _, seconds in ended) / len(ended) if ended else None
         return {
-            "trials": len(trials), "ok": ok, "failed": len(mine) - ok, "left": left, "noise": noise,
+            "trials": trials, **asdict(tally(status for status, _ in ended)), "left": left, "noise": noise,
             "seconds_left": None if each is None else each * left,
         }  # fmt: skip

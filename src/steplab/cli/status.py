@@ -1,4 +1,4 @@
-"""What of a study is done, failed, doubtful and left, with the reasons."""
+"""What of a study is done, failed, unsupported, doubtful and left, with the reasons."""
 
 from __future__ import annotations
 
@@ -28,46 +28,49 @@ def status(
 
     Example: steplab status runs/demo
     """
-    from steplab.cli._plan import summary
+    from steplab.cli._plan import own_trials, summary
     from steplab.core.study_file import read_study
-    from steplab.core.trial import Trial
-    from steplab.design.plan import plan
+    from steplab.core.trial import UNSUPPORTED, is_failure
+    from steplab.runner import leftovers
     from steplab.store import records
     from steplab.store.columns import trial_row
     from steplab.store.paths import StudyFolder
 
+    leftovers.sweep()
     place = StudyFolder(folder)
     place.must_exist()
     study = read_study(place.study)
     done = list(records.all_records(place))
-    trials = [Trial(record.config, record.replicate) for record in done] if study.imported else plan(study)
-    document = summary(place, trials) | {"seconds": round(sum(record.seconds for record in done), 3)}
-    failed = [record for record in done if record.status != "ok"]
+    counts = summary(place, *own_trials(study, {record.trial for record in done}))
+    document = counts | {"seconds": round(sum(record.seconds for record in done), 3)}
+    failed = [record for record in done if is_failure(record.status)]
+    refused = [record for record in done if record.status == UNSUPPORTED]
     rows = [(record, trial_row(record)) for record in done if record.status == "ok"]
     doubted = [(record, row["verdict"], row["doubts"]) for record, row in rows if row["doubts"]]
     document |= {"doubtful": len(doubted), "bad": sum(verdict == "bad" for _, verdict, _ in doubted)}
     if as_json:
-        reasons = [{"trial": r.trial, "status": r.status, "reason": r.reason, "config": r.config} for r in failed]
         doubts = [{"trial": r.trial, "verdict": word, "doubts": text, "config": r.config} for r, word, text in doubted]
-        print_json(document | {"failures": reasons, "doubts": doubts})
+        print_json(document | {"failures": _reasons(failed), "refusals": _reasons(refused), "doubts": doubts})
         return
-    _show(document, [(r, r.status, r.reason) for r in failed], doubted)
+    _show(document, [(r, r.status, r.reason) for r in (*failed, *refused)], doubted)
     next_step(f"steplab run {place.study} --out {folder}" if document["left"] else f"steplab analyze {folder}")
 
 
-def _show(document: dict[str, Any], failed: Sequence[Said], doubted: Sequence[Said]) -> None:
+def _reasons(records: Sequence[Record]) -> list[dict[str, Any]]:
+    return [{"trial": r.trial, "status": r.status, "reason": r.reason, "config": r.config} for r in records]
+
+
+def _show(document: dict[str, Any], unmeasured: Sequence[Said], doubted: Sequence[Said]) -> None:
     """Counts first, then what went wrong and what is doubtful."""
+    from steplab.cli._plan import count_words
     from steplab.core.trial import describe
     from steplab.core.units import seconds as shown
 
     show = console()
-    show.print(
-        f"{document['ok']} ok, {document['failed']} failed, {document['left']} left of {document['trials']} trials; "
-        f"{shown(document['seconds'])} of measuring"
-    )
+    show.print(f"{count_words(document)}; {shown(document['seconds'])} of measuring")
     if doubted:
         show.print(f"{document['doubtful']} of the measured trials are doubtful, {document['bad']} of these bad")
-    for names, said in ((("status", "reason"), failed), (("verdict", "doubts"), doubted)):
+    for names, said in ((("status", "reason"), unmeasured), (("verdict", "doubts"), doubted)):
         if said:
             rows = [[word, text, describe(record.config)] for record, word, text in said[:SHOWN]]
             show.print(table([*names, "configuration"], rows, left=3))

@@ -64,7 +64,7 @@ class Framework:
     module: str | None = None  # the package whose version is the framework's
     reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
-    roles: Mapping[str, int] = field(default_factory=dict)  # auxiliary processes beside several ranks
+    roles: Mapping[str, int | str] = field(default_factory=dict)  # auxiliary processes beside several ranks
     launcher: Launcher | None = None  # of several ranks
     doors: str = ""  # what listens, without a password, where ranks get no private network
     caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
@@ -76,6 +76,20 @@ class Framework:
     def needs_environment(self) -> bool:
         """Whether it runs in an environment of its own; if not, in the laboratory's interpreter."""
         return bool(self.pins)
+
+    def auxiliary(self, ranks: int, options: Mapping[str, Any]) -> dict[str, int]:
+        """How many processes of each role stand beside several ranks; a factor of its own may say it, 0 one per rank.
+
+        >>> framework("mxnet").auxiliary(2, {}), framework("mxnet").auxiliary(2, {"servers": 1})
+        ({'scheduler': 1, 'server': 2}, {'scheduler': 1, 'server': 1})
+        """
+        if ranks == 1:
+            return {}
+        counts = {role: self._number(said, options) for role, said in self.roles.items()}
+        return {role: count or ranks for role, count in counts.items()}
+
+    def _number(self, said: int | str, options: Mapping[str, Any]) -> int:
+        return int(options.get(said, self.factors[said].default)) if isinstance(said, str) else said
 
     @property
     def installs(self) -> tuple[tuple[str, ...], ...]:
@@ -103,7 +117,7 @@ def framework(name: str) -> Framework:
     """The declaration in a framework's adapter file.
 
     >>> framework("synthetic").strategies
-    ('sync', 'accumulate')
+    ('sync', 'accumulate', 'ps-async')
     """
     if name not in framework_names():
         raise InputError(f"there is no framework {name!r}", hint=nearest(name, framework_names()))

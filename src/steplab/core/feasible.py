@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from steplab.core import catalogue
+from steplab.core.study import Factor
 from steplab.core.trial import Config, Level, accumulation
 from steplab_worker import data, networks
 from steplab_worker.graph import Graph, GraphError
@@ -106,6 +107,17 @@ def impossible(config: Config) -> str:
     except GraphError as error:
         return str(error)
     return ""
+
+
+def deciding(factors: Mapping[str, Factor]) -> list[str]:
+    """The factors of a study that decide whether a combination is impossible; all others may take any level."""
+    networks = factors.get("network", (catalogue.general()["network"].default,))
+    assert isinstance(networks, tuple)
+    known = {"network", "dataset"} | ({"global_batch_size", "workers"} if "global_batch_size" in factors else set())
+    for network in networks:
+        options = catalogue.network_options(str(network))
+        known |= {name for name, option in options.items() if option.shapes}
+    return [name for name in factors if name in known]
 
 
 def unsupported(config: Config, kind: str) -> str:

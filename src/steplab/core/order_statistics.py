@@ -11,24 +11,17 @@ SIGMA = 1.4826  # median absolute deviations in a normal distribution's standard
 
 
 def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
-    """A confidence interval of the median from order statistics (Conover, Practical Nonparametric Statistics, §3.2).
+    """A confidence interval of the median of independent values (Conover, Practical Nonparametric Statistics, §3.2).
 
-    With fewer than six values no such interval reaches 95 %; the smallest and the largest are given.
+    With fewer than six values no such interval reaches 95 %; the smallest and the largest are given. For the
+    iterations of a trial, which are not independent, see `autocorrelation`.
 
     >>> median_interval(np.arange(1.0, 101.0))
     (40.0, 61.0)
     """
-    low, high = median_intervals(values, level)
-    return float(low), float(high)
-
-
-def median_intervals(
-    values: NDArray[np.float64], level: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same along the last axis."""
-    ordered, n = np.sort(values, axis=-1), values.shape[-1]
+    ordered, n = np.sort(values), len(values)
     skip = _skipped(n, level)
-    return ordered[..., skip], ordered[..., n - 1 - skip]
+    return float(ordered[skip]), float(ordered[n - 1 - skip])
 
 
 def median(values: NDArray[np.float64]) -> NDArray[np.float64]:

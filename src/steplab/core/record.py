@@ -3,6 +3,7 @@
 Format history
 1  first version
 2  mode `overlap`, t_md, epochs, what GPUs did, throttling, clock offsets; all optional, so that 1 stays readable
+3  the environment variables that the ranks saw, steplab among the versions; optional, so that 2 stays readable
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 from steplab.core.errors import RecordError
 from steplab.core.trial import PLAIN_LEVELS, Kind, Level, Status, accumulation, is_plain_level, trial_id
 
-FORMAT = 2
+FORMAT = 3
 MAX_BYTES = 1 << 30  # a larger file is not a record
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -115,6 +116,13 @@ class EnvironmentInfo(_Part):
     lock: list[str]
 
 
+class Variables(_Part):
+    """The environment variables that change a framework, as one rank saw them."""
+
+    seen: dict[str, str]
+    own: list[str]  # those that steplab has set itself, such as the number of threads
+
+
 class DataInfo(_Part):
     """The data that was read: real files, generated ones, or none."""
 
@@ -149,6 +157,7 @@ class Record(_Part):
     ranks: list[Rank] = []
     threads: Count
     versions: dict[str, str] = {}
+    variables: list[Variables] = []  # of each rank
     machine: dict[str, Level | None] = {}
     environment: EnvironmentInfo | None = None
     data: DataInfo

@@ -15,7 +15,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from steplab.core.order_statistics import SIGMA, median_interval
+from steplab.core.autocorrelation import mean_ranks, median_intervals
+from steplab.core.order_statistics import SIGMA
 
 Array = NDArray[np.float64]
 MOST_POINTS = 240  # longer series are first cut into that many blocks' medians: pairs are compared
@@ -63,7 +64,7 @@ def correlation_inflation(residuals: Array) -> float:
     1.0
     """
     n = len(residuals)
-    ranks = _ranks(residuals)
+    ranks = mean_ranks(residuals[None])[0]
     ranks -= (n + 1) / 2
     total = float(ranks @ ranks)
     if n < 3 or not total:
@@ -103,7 +104,7 @@ def shift(times: Array) -> Drift:
     """A change of level somewhere in the series: Pettitt's test (Applied Statistics 28, 1979)."""
     values, block = _thinned(times)
     n = len(values)
-    ranks = _ranks(values)
+    ranks = mean_ranks(values[None])[0]
     sums = np.abs(2.0 * np.cumsum(ranks)[:-1] - np.arange(1, n) * (n + 1.0))
     at = int(np.argmax(sums)) + 1
     if _pettitt(float(sums[at - 1]) ** 2, n) > UNSURE:
@@ -154,22 +155,20 @@ def _may_drift(times: Array) -> NDArray[np.bool_]:
 
 
 def median_error(times: Array) -> float:
-    """Half the width of the median's 95 % interval as a share of it, widened by the iterations' autocorrelation."""
-    low, high = median_interval(times)
-    typical = middle(times)
-    if not typical:
-        return 0.0
-    return (high - low) / 2 / typical * math.sqrt(correlation_inflation(times - typical))
+    """Half the width of the median's 95 % interval as a share of it; infinite for a single time."""
+    low, high = median_intervals(times)
+    return relative_error(middle(times), float(low), float(high))
 
 
-def is_known_to(share: float, typical: float, low: float, high: float) -> bool:
-    """Whether a median with this interval is surely known to ± that share, however autocorrelated its times are.
+def relative_error(typical: float, low: float, high: float) -> float:
+    """Half the width of an interval as a share of what it is of; infinite where there is no interval.
 
-    >>> is_known_to(0.01, 1.0, 1.0, 1.0), is_known_to(0.01, 2.0, 1.0, 3.0)
-    (True, False)
+    >>> relative_error(2.0, 1.5, 2.5), relative_error(2.0, math.nan, math.nan), relative_error(0.0, 0.0, 0.0)
+    (0.25, inf, 0.0)
     """
-    widest = math.sqrt((1.0 + HIGHEST_CORRELATION) / (1.0 - HIGHEST_CORRELATION))
-    return (high - low) / 2 * widest <= share * typical
+    if math.isnan(low) or math.isnan(high):
+        return math.inf
+    return (high - low) / 2 / typical if typical else 0.0
 
 
 def _thinned(times: Array) -> tuple[Array, int]:
@@ -187,14 +186,6 @@ def _pairs(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The positions of all pairs, the earlier one first."""
     first, second = np.triu_indices(n, 1)
     return first, second
-
-
-def _ranks(values: Array) -> Array:
-    """Ranks from 1, equal values sharing their mean rank."""
-    ordered = np.sort(values)
-    below = np.searchsorted(ordered, values, "left")
-    ranks: Array = (below + np.searchsorted(ordered, values, "right") + 1) / 2.0
-    return ranks
 
 
 def _ties(values: Array) -> float:

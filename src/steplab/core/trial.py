@@ -5,16 +5,55 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 Level = bool | int | float | str
 Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
 Kind = Literal["step", "train", "infer"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
+
+MEASURED: Status = "ok"
+UNSUPPORTED: Status = "unsupported"  # the framework cannot do it: known beforehand, and no failure
+
+
+def is_failure(status: str) -> bool:
+    """Whether a trial went wrong: it was neither measured nor refused as unsupported."""
+    return status not in (MEASURED, UNSUPPORTED)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many trials ended in which way."""
+
+    ok: int
+    failed: int
+    unsupported: int
+
+    @property
+    def ended(self) -> int:
+        """All of them."""
+        return self.ok + self.failed + self.unsupported
+
+    def __str__(self) -> str:
+        refused = f", {self.unsupported} unsupported" if self.unsupported else ""
+        return f"{self.ok} ok, {self.failed} failed{refused}"
+
+
+def tally(statuses: Iterable[str]) -> Tally:
+    """Count how trials ended.
+
+    >>> print(tally(["ok", "timeout", "ok", "unsupported"]))
+    2 ok, 1 failed, 1 unsupported
+    """
+    counts = Counter(statuses)
+    failed = sum(count for status, count in counts.items() if is_failure(status))
+    return Tally(counts[MEASURED], failed, counts[UNSUPPORTED])
 
 
 def trial_id(config: Config, replicate: int) -> str:
@@ -23,8 +62,25 @@ def trial_id(config: Config, replicate: int) -> str:
     >>> trial_id({"workers": 2, "network": "lenet5"}, 0) == trial_id({"network": "lenet5", "workers": 2}, 0)
     True
     """
-    text = json.dumps([dict(config), replicate], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return id_of(_json(config), replicate)
+
+
+def id_part(name: str, level: Level) -> str:
+    """What a factor's level adds to the text of which an id is made.
+
+    >>> id_part("workers", 2)
+    '"workers":2'
+    """
+    return _json({name: level})[1:-1]
+
+
+def id_of(text: str, replicate: int) -> str:
+    """The id of a configuration whose text is a JSON object of `id_part`s in the order of their names."""
+    return hashlib.sha256(f"[{text},{replicate}]".encode()).hexdigest()[:16]
+
+
+def _json(config: Config) -> str:
+    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

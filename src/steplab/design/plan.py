@@ -1,58 +1,130 @@
-"""The plan of a study: its trials in the order in which they run."""
+"""The plan of a study: its trials in the order in which they run, each made when it is asked for."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
 from steplab.core.errors import StudyError
-from steplab.core.feasible import applicable, impossible
+from steplab.core.feasible import deciding, impossible
 from steplab.core.study import Study
-from steplab.core.trial import Config, Level, Trial, describe
+from steplab.core.trial import Trial, describe
+from steplab.design.configurations import Configurations
+from steplab.design.order import Blocks, Chosen, Order
+from steplab.design.possible import Possible
 
 
-def plan(study: Study) -> list[Trial]:
+@dataclass(frozen=True)
+class Plan(Sequence[Trial]):
+    """The trials of a study, or some of them: how many there are is known, which ones is found out when needed."""
+
+    configurations: Configurations
+    order: Order
+    note: str = ""  # what a person should know about it
+
+    def __len__(self) -> int:
+        return sum(map(self.order.size, range(self.order.replicates)))
+
+    @overload
+    def __getitem__(self, at: int) -> Trial: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Trial]: ...
+    def __getitem__(self, at: int | slice) -> Trial | list[Trial]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        number = range(len(self))[at]
+        for replicate in range(self.order.replicates):
+            if number < self.order.size(replicate):
+                return Trial(self.configurations[int(self.order.rows(replicate)[number])], replicate)
+            number -= self.order.size(replicate)
+        raise IndexError(at)
+
+    def __iter__(self) -> Iterator[Trial]:
+        for replicate in range(self.order.replicates):
+            for row in self.order.rows(replicate):
+                yield Trial(self.configurations[int(row)], replicate)
+
+    def ids(self) -> Iterator[str]:
+        """The ids of all trials, faster than from the trials themselves."""
+        for _, _, trial in self._numbered():
+            yield trial
+
+    def among(self, ids: Collection[str]) -> set[str]:
+        """Those of these ids that belong to the plan; ends when all are found."""
+        wanted, found = set(ids), set[str]()
+        for trial in self.ids() if wanted else ():
+            if trial in wanted:
+                found.add(trial)
+                if len(found) == len(wanted):
+                    break
+        return found
+
+    def without(self, ids: Collection[str]) -> Iterator[Trial]:
+        """The trials of other ids than these, in their order."""
+        for replicate, row, trial in self._numbered():
+            if trial not in ids:
+                yield Trial(self.configurations[row], replicate)
+
+    def selected(self, ids: Collection[str]) -> Plan:
+        """The part of the plan that has these ids."""
+        wanted = set(ids)
+        rows: dict[int, list[int]] = {}
+        for replicate, row, trial in self._numbered():
+            if trial in wanted:
+                rows.setdefault(replicate, []).append(row)
+                wanted.discard(trial)
+                if not wanted:
+                    break
+        kept = np.unique(np.array([row for found in rows.values() for row in found], np.intp))
+        blocks = {replicate: np.searchsorted(kept, found) for replicate, found in rows.items()}
+        return Plan(self.configurations.take(kept), Chosen(blocks, self.order.replicates), self.note)
+
+    def _numbered(self) -> Iterator[tuple[int, int, str]]:
+        """Replicate, row and id of every trial."""
+        for replicate in range(self.order.replicates):
+            rows = self.order.rows(replicate)
+            for row, trial in zip(rows, self.configurations.ids(rows, replicate), strict=True):
+                yield replicate, int(row), trial
+
+
+def plan(study: Study) -> Plan:
     """All trials: each replicate is a block that holds every configuration once, in its own random order."""
     if study.imported:
         what = f"was imported ({study.imported.format}): its times were measured elsewhere, so there is nothing to run"
         raise StudyError(what, where=str(study.path), hint="`steplab analyze` and `steplab report` read its folder")
-    configs = configurations(study)
-    trials = []
-    for replicate in range(study.design.replicates):
-        order = list(range(len(configs)))
-        if study.design.order == "random":
-            order = np.random.default_rng([study.design.seed, 1, replicate]).permutation(len(configs)).tolist()
-        trials += [Trial(configs[position], replicate) for position in order]
-    return trials
-
-
-def configurations(study: Study) -> list[dict[str, Level]]:
-    """The study's different configurations: excluded ones left out, factors that do not apply dropped."""
     design = importlib.import_module(f"steplab.design.{study.design.type}")
     rng = np.random.default_rng([study.design.seed, 0])
-
-    def possible(config: dict[str, Level]) -> bool:
-        return not _excluded(study, config) and not impossible(applicable(config))
-
-    drawn = design.configurations(study, rng, possible)
-    kept = [applicable(config) for config in drawn if not _excluded(study, config)]
-    different = list({Trial(config, 0).id: config for config in kept}.values())
-    _check(study, different)
-    return different
+    drawn: Configurations = design.configurations(study, rng, Possible(study))
+    allowed = drawn.take(~drawn.excluded(study.exclude)) if study.exclude else drawn
+    kept = allowed.applied()
+    if kept is not allowed:
+        kept = kept.different()
+    _check(study, kept)
+    return Plan(kept, Blocks(len(kept), study.design), _shortage(study, len(drawn)))
 
 
-def _excluded(study: Study, config: Config) -> bool:
-    return any(all(config[name] in levels for name, levels in rule.items()) for rule in study.exclude)
+def _shortage(study: Study, drawn: int) -> str:
+    """A word on a draw that asks for more configurations than there are."""
+    n = study.design.n or 0
+    asked = f"{study.path}, design.n: {n:,} different configurations were asked for"
+    return f"{asked}, but only {drawn:,} can be drawn" if drawn < n else ""
 
 
-def _check(study: Study, configs: list[dict[str, Level]]) -> None:
+def _check(study: Study, configurations: Configurations) -> None:
     """Nothing to run, or a combination that nothing could run, is the study's mistake."""
-    if not configs:
+    if not len(configurations):
         raise StudyError("no configuration is left to run", where=str(study.path), hint="loosen [[exclude]] or levels")
-    reasons = [(config, reason) for config in configs if (reason := impossible(config))]
-    if reasons:
-        config, reason = reasons[0]
-        more = f" (and {len(reasons) - 1} more such combinations)" if len(reasons) > 1 else ""
+    found = configurations.distinct(deciding(study.factors))
+    reasons = [(int(row), impossible(configurations[int(row)])) for row in found.first]
+    bad = np.array([bool(reason) for _, reason in reasons])
+    if bad.any():
+        row, reason = min(pair for pair in reasons if pair[1])
+        others = int(found.counts[bad].sum()) - 1
+        more = f" (and {others} more such combinations)" if others else ""
+        what = f"impossible: {describe(configurations[row])}: {reason}{more}"
         hint = "leave it out with an [[exclude]] rule or change a level"
-        raise StudyError(f"impossible: {describe(config)}: {reason}{more}", where=f"{study.path}, factors", hint=hint)
+        raise StudyError(what, where=f"{study.path}, factors", hint=hint)

@@ -1,7 +1,7 @@
 """The generic expression in the units of the table: (Σ a·I^p + base + levels)·Π E^q + C.
 
-Facts, 5.2. Levels are differences from a reference level (facts, 6.9): the first level of each factor
-counts 0 and its share is in `base`.
+MMU thesis, chapter 4. Levels are differences from a reference level (docs/sources.md, point 9): the first level of
+each factor counts 0 and its share is in `base`.
 """
 
 from __future__ import annotations

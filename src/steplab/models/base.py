@@ -208,6 +208,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         model.levels_ = {c: tuple(_strings(document["levels"][c])) for c in model.roles_.categorical}
         model.interval_ = Conformal.from_document(document["interval"])
         model.target_, model.rows_ = str(document["target"]), int(document["rows"])
+        _require_finite(document["state"])
         model._restore(document["state"])
         return model
 
@@ -282,6 +283,15 @@ def numbers(value: object, *shape: int | None) -> Array:
     if not fits or not np.isfinite(array).all():
         raise ValueError(f"numbers of shape {shape} are damaged")
     return array
+
+
+def _require_finite(state: object) -> None:
+    """A saved state holds finite numbers only, however a model reads them."""
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
+    for part in parts:
+        if isinstance(part, float) and not np.isfinite(part):
+            raise ValueError("a number is not finite")
+        _require_finite(part)
 
 
 def _strings(value: object) -> list[str]:

@@ -15,6 +15,8 @@ DEFAULT_TARGET = "t_iter"
 # A text column with more levels than this names rows rather than a factor.
 MOST_LEVELS = 20
 
+ONE_ROW = "each configuration has one row: intervals hold what the model misses, not the noise of a repetition"
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -99,6 +101,8 @@ def _complete(frame: pd.DataFrame, target: str, roles: Roles, group: str | None,
     if repeats:
         rows = "row repeats" if repeats == 1 else "rows repeat"
         notes.append(f"{repeats} {rows} a configuration: replicates")
+    else:
+        notes.append(ONE_ROW)
     below = int((kept[target] <= 0).sum())
     if below:
         notes.append(f"{below} values of {target!r} are zero or negative; they have no relative error")

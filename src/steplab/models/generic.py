@@ -1,6 +1,6 @@
 """The generic model: a sum of powers of intrinsic factors, times powers of extrinsic ones, plus a constant.
 
-t = (Σ a_i·I_i^p_i + categorical terms)·Π E_j^q_j + C (facts, 5.2), by variable projection over the powers.
+t = (Σ a_i·I_i^p_i + categorical terms)·Π E_j^q_j + C (MMU thesis, chapter 4), by variable projection over the powers.
 """
 
 from __future__ import annotations

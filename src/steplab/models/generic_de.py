@@ -1,7 +1,7 @@
 """The generic expression fitted as its source did it: SciPy's differential evolution, ten seeds.
 
 Mean absolute error (and penalty) over all coefficients and powers at once, SciPy's default settings, bounds
-0..1000 and −5..5 (facts, 5.2). It is the reproduction, and the baseline that `generic` beats.
+0..1000 and −5..5 (MMU thesis, chapter 4). It is the reproduction, and the baseline that `generic` beats.
 """
 
 from __future__ import annotations

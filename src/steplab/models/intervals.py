@@ -39,8 +39,9 @@ class Conformal:
     def bounds(self, predicted: np.ndarray, level: float, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The interval around each prediction, widened by a factor for each."""
         half = self.half_width(predicted, level) * spread
-        low = np.minimum(predicted, np.maximum(predicted - half, 0)) if self.positive else predicted - half
-        return low, predicted + half
+        low, high = predicted - half, predicted + half
+        # What is positive has no interval below zero, whatever a model extrapolates to.
+        return (np.maximum(low, 0.0), np.maximum(high, 0.0)) if self.positive else (low, high)
 
     def half_width(self, predicted: np.ndarray, level: float) -> np.ndarray:
         """Half the width of the interval around each prediction."""

@@ -1,7 +1,8 @@
 """The load-imbalance regression: time from the number of workers and the load imbalance factor.
 
-t = β0 + β1·N + β2·LIF (facts, 5.1). The source fitted three coefficients to three points, where R² says
-nothing (facts, 6.4): here at least five rows are asked for, and intervals use what degrees of freedom remain.
+t = β0 + β1·N + β2·LIF (MMU thesis, chapter 3). The source fitted three coefficients to three points, where R² says
+nothing (docs/sources.md, point 4): here at least five rows are asked for, and intervals use the degrees of
+freedom that remain.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from steplab.core.errors import ModelError
 from steplab.models._varpro import Penalty
 
 HINT = "write none, l1:0.01, l2:0.001, l2:coef=0.001,power=0.1 or l2:cv"
-# λ from weak to strong, as the source scanned it (facts, 5.2).
+# λ from weak to strong, as the source scanned it (MMU thesis, chapter 4).
 SCAN = tuple(10.0**k for k in range(-6, 2))
 
 

@@ -1,4 +1,4 @@
-"""The λ scan of the source: accuracy and parameters of the generic model against λ (facts, 5.2)."""
+"""The λ scan of the source: accuracy and parameters of the generic model against λ (MMU thesis, chapter 4)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which column plays which part in a performance model: intrinsic, categorical or extrinsic.
 
 Intrinsic factors describe the network and the training, extrinsic ones the scale at which it runs (batch
-size, workers), as in the generic performance model (facts, 5.2).
+size, workers), as in the generic performance model (MMU thesis, chapter 4).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ NOT_FACTORS = frozenset({
     "t_md", "t_f", "t_b", "t_c", "t_u", "t_other", "t_wait", "t_move", "t_iter_low", "t_iter_high", "t_iter_phased",
     "observer_cost", "spread", "drift", "iterations", "lif", "throughput", "memory_bytes", "cpu_s", "other_cpu_s",
     "energy", "energy_source", "energy_j", "energy_provenance", "loss", "seconds", "data_source",
+    "variables",
 })  # fmt: skip
 
 

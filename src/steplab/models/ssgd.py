@@ -1,8 +1,11 @@
 """The analytical model of synchronous data-parallel training: phases of an iteration, added or overlapped.
 
 t_iter = t_io + t_h2d + t_md + max_i(t_f + t_b + t_c) + t_u, with I/O overlapped max(t_io + t_h2d + t_md, the
-rest), with communication overlapped max(t_b, t_c) in place of their sum (facts, 5.1). Each phase is a line in
-the batch per worker; aggregation has a latency and a bandwidth share of a ring, (N − 1) and (N − 1)/N.
+rest), with communication overlapped max(t_b, t_c) in place of their sum (MMU thesis, chapter 3). Each phase is a line
+in the batch per worker; aggregation has a latency and a bandwidth share of a ring, (N − 1) and (N − 1)/N.
+
+Where waiting for the slowest rank is known apart (`t_wait`), it is never hidden, only the rest of t_c is: a rank waits
+when it has nothing left to compute.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from steplab.models.base import Array, Parameter, PerformanceModel, numbers
 from steplab.models.formula import Formula, Node, column, number, op
 
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
+LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it
 OVERLAPS = ("none", "io", "communication", "both")
 # What a phase depends on: 1, batch b, b/N where the batch is that of all workers, b·N where one process
-# serves all workers, latency N − 1, bandwidth (N − 1)/N, 1 with several workers.
+# serves all workers, latency N − 1, bandwidth (N − 1)/N, 1 or b with several workers.
 REGRESSORS = {
     "t_io": ("one", "b", "bN"), "t_h2d": ("one", "b", "b/N"), "t_md": ("many", "bN"),
     "t_f": ("one", "b", "b/N"), "t_b": ("one", "b", "b/N"), "t_c": ("latency", "bandwidth"), "t_u": ("one",),
+    "t_wait": ("many", "latency", "b many"),
     "t_rest": ("one", "b", "b/N", "bN"),
 }  # fmt: skip
 
@@ -70,26 +75,26 @@ def _rank_time(forward: Array, backward: Array, aggregate: Array, overlapped: bo
 
 
 def speedup(single: Array, several: Array, workers: Array) -> Array:
-    """S = N·t_iter(1)/t_iter(N) under weak scaling (facts, 5.1)."""
+    """S = N·t_iter(1)/t_iter(N) under weak scaling (MMU thesis, chapter 3)."""
     return np.asarray(workers * single / several)
 
 
 def _regressor(name: str, b: Array, n: Array) -> Array:
     made = {
         "one": np.ones(len(b)), "many": (n > 1).astype(float), "b": b, "bN": b * n, "b/N": b / n,
-        "latency": n - 1, "bandwidth": (n - 1) / n,
+        "latency": n - 1, "bandwidth": (n - 1) / n, "b many": b * (n > 1),
     }  # fmt: skip
     return np.asarray(made[name])
 
 
 def composed(phases: Mapping[str, Array], overlap: str) -> Array:
-    """Phases put together; without phases there is only `t_rest` and `t_c`."""
+    """Phases put together; without phases there is only `t_rest` and `t_c`. Waiting (`t_wait`) is never hidden."""
     if "t_rest" in phases:
         return np.asarray(phases["t_rest"] + phases["t_c"])
     loading = phases["t_io"] + phases["t_h2d"] + phases["t_md"]
     hidden = overlap in ("communication", "both")
     back = np.maximum(phases["t_b"], phases["t_c"]) if hidden else phases["t_b"] + phases["t_c"]
-    working = phases["t_f"] + back + phases["t_u"]
+    working = phases["t_f"] + phases["t_wait"] + back + phases["t_u"]
     return np.asarray(np.maximum(loading, working) if overlap in ("io", "both") else loading + working)
 
 
@@ -101,7 +106,7 @@ class SSGD(PerformanceModel):
     iteration is one line plus the aggregation. Other numeric columns are not part of this model.
     """
 
-    fit_columns: ClassVar[tuple[str, ...]] = PHASES
+    fit_columns: ClassVar[tuple[str, ...]] = LAWS
     ignores_columns: ClassVar[str] = "numeric columns other than batch and workers are not part of it"
     laws_: dict[str, dict[str, Array]]
     overlap_: str
@@ -127,7 +132,9 @@ class SSGD(PerformanceModel):
     def _cases(self, frame: pd.DataFrame) -> Array:
         """The combination of categories of each row, as text."""
         names = [frame[c].tolist() for c in self.roles_.categorical]
-        return np.array(["|".join(row) for row in zip(*names, strict=True)] if names else [""] * len(frame))
+        cases = ["|".join(row) for row in zip(*names, strict=True)] if names else [""] * len(frame)
+        # Plain text: NumPy's own strings cannot be keys of a saved document.
+        return np.array(cases, dtype=object)
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         if self.overlap not in (*OVERLAPS, "auto"):
@@ -144,10 +151,11 @@ class SSGD(PerformanceModel):
 
     def _measured(self, frame: pd.DataFrame, y: Array) -> dict[str, Array]:
         """Phases where the table has all of them, otherwise the target as the only one."""
-        have = [c for c in PHASES if c in frame.columns and np.isfinite(frame[c].to_numpy(float)).all()]
+        have = [c for c in LAWS if c in frame.columns and np.isfinite(frame[c].to_numpy(float)).all()]
         if {"t_f", "t_b", "t_c"} <= set(have):
             zero = np.zeros(len(y))
-            return {c: frame[c].to_numpy(float) if c in have else zero for c in PHASES}
+            made = {c: frame[c].to_numpy(float) if c in have else zero for c in LAWS}
+            return made | {"t_c": np.maximum(made["t_c"] - made["t_wait"], 0.0)}
         return {"total": y}
 
     def _best_overlap(self, frame: pd.DataFrame, y: Array) -> str:
@@ -190,6 +198,7 @@ class SSGD(PerformanceModel):
         made = {
             "one": [], "b": [b], "bN": [b, n], "b/N": [op("div", b, n)],
             "latency": [rest], "bandwidth": [op("div", rest, n)], "many": [op("min", rest, number(1))],
+            "b many": [b, op("min", rest, number(1))],
         }  # fmt: skip
         return made[name]
 
@@ -210,7 +219,10 @@ class SSGD(PerformanceModel):
             str(case): {phase: numbers(coef, len(REGRESSORS[phase])) for phase, coef in own.items()}
             for case, own in state["laws"].items()
         }
-        complete = ({"t_rest", "t_c"}, set(PHASES))
+        for own in self.laws_.values():  # files of before do not know waiting apart
+            if "t_rest" not in own:
+                own.setdefault("t_wait", np.zeros(len(REGRESSORS["t_wait"])))
+        complete = ({"t_rest", "t_c"}, set(LAWS))
         if "" not in self.laws_ or not all(set(own) in complete for own in self.laws_.values()):
             raise ValueError("the laws are incomplete")
         if state["overlap"] not in OVERLAPS:
@@ -224,7 +236,7 @@ def _composed_node(parts: Mapping[str, Node], overlap: str) -> Node:
     loading = op("add", parts["t_io"], parts["t_h2d"], parts["t_md"])
     hidden = overlap in ("communication", "both")
     back = op("max" if hidden else "add", parts["t_b"], parts["t_c"])
-    working = op("add", parts["t_f"], back, parts["t_u"])
+    working = op("add", parts["t_f"], parts["t_wait"], back, parts["t_u"])
     return op("max" if overlap in ("io", "both") else "add", loading, working)
 
 

@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+from steplab.core import aside
 from steplab.core.errors import EnvironmentFault
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def images(figures: Mapping[str, go.Figure]) -> list[Image]:
     if not figures:
         return []
     browser = find_browser()
-    with tempfile.TemporaryDirectory(prefix="steplab-figures-") as folder:
-        page = Path(folder) / "figures.html"
+    with aside.scratch("figures") as folder:
+        page = folder / "figures.html"
         page.write_text(_page(figures), encoding="utf-8")
-        text = _dump(browser, page, Path(folder) / "profile")
+        text = _dump(browser, page, folder / "profile")
     made = [Image(name, kind, _decoded(address)) for name, kind, address in FOUND.findall(text)]
     if len(made) != 2 * len(figures):
         raise EnvironmentFault(f"{browser} drew {len(made)} of {2 * len(figures)} figures; is it a recent Chromium?")

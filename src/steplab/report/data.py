@@ -23,8 +23,8 @@ Profile = tuple[pd.DataFrame, str, tuple[str, ...]]  # seconds by layer, of whic
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A trial that did not end well, with the end of its log."""
+class Unmeasured:
+    """A trial without times, because it failed or is unsupported, with the end of its log."""
 
     trial: str
     status: str
@@ -77,7 +77,7 @@ class ReportData:
     layers: pd.DataFrame  # layer, t_f, t_b: medians in seconds of one configuration
     layers_of: str
     ranks: RankTimes | None
-    failed: list[Failed]
+    unmeasured: list[Unmeasured]
     provenance: Provenance
     models: Modelled
     roofline: Roofline | None = None
@@ -100,7 +100,7 @@ def gather(
         layers=profile,
         layers_of=of,
         ranks=rank_times(tables.trials, tables.iterations, analysis.varied),
-        failed=_failed(tables.trials, tables.factors, logs),
+        unmeasured=_unmeasured(tables.trials, tables.factors, logs),
         provenance=provenance,
         models=models,
         roofline=roofline,
@@ -161,12 +161,12 @@ def _answer(analysis: Analysis, models: Modelled) -> list[Said]:
     return [*kept[:-1], *told, kept[-1]]
 
 
-def _failed(trials: pd.DataFrame, factors: tuple[str, ...], logs: Mapping[str, str]) -> list[Failed]:
+def _unmeasured(trials: pd.DataFrame, factors: tuple[str, ...], logs: Mapping[str, str]) -> list[Unmeasured]:
     if not len(trials):
         return []
     rows = trials[trials["status"] != "ok"]
     return [
-        Failed(
+        Unmeasured(
             str(row["trial"]), str(row["status"]), str(row["reason"]),
             ", ".join(f"{n}={row[n]}" for n in factors if n in row), logs.get(str(row["trial"]), ""),
         )

@@ -53,7 +53,7 @@ def rank_times(trials: pd.DataFrame, iterations: pa.Table, varied: tuple[str, ..
 def _by_rank(rows: pd.DataFrame, of: str) -> RankTimes:
     rows = rows.assign(compute=rows["t_f"].fillna(0.0) + rows["t_b"].fillna(0.0))
     wide = rows.pivot_table(index="rank", columns="iteration", values="compute").dropna(axis=1).iloc[:MOST_RANKS]
-    times = rows.groupby("iteration")["t_iter"].max().reindex(wide.columns)
+    times = rows.groupby("iteration")["t_iter"].mean().reindex(wide.columns)
     # The step whose time is the median one is the typical step.
     typical = int(times.sort_values().index[len(times) // 2])
     step = rows[rows["iteration"] == typical].set_index("rank").reindex(wide.index)

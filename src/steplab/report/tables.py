@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from steplab.analysis.summary import PHASES
-from steplab.core.trial import Level
+from steplab.core.trial import UNSUPPORTED, Level, is_failure
 from steplab.report.data import ReportData
 
 Cell = str | int | float | None
@@ -42,7 +42,7 @@ class PageTable:
 
 def tables(data: ReportData) -> list[PageTable]:
     """All tables that have rows."""
-    made = [configurations(data), anova(data), models(data), trials(data), failures(data)]
+    made = [configurations(data), anova(data), models(data), trials(data), failures(data), unsupported(data)]
     return [table for table in made if table.rows]
 
 
@@ -128,8 +128,22 @@ def failures(data: ReportData) -> PageTable:
     keys = ("trial", "status", "reason", "config", "log_tail")
     titles = ("trial", "status", "reason", "configuration", "end of the log")
     columns = tuple(Column(key, title, "text") for key, title in zip(keys, titles, strict=True))
-    rows: list[list[Cell]] = [[one.trial, one.status, one.reason, one.config, one.log_tail] for one in data.failed]
+    rows: list[list[Cell]] = [
+        [trial.trial, trial.status, trial.reason, trial.config, trial.log_tail]
+        for trial in data.unmeasured
+        if is_failure(trial.status)
+    ]
     return PageTable("failed", "Trials that failed", columns, rows)
+
+
+def unsupported(data: ReportData) -> PageTable:
+    """One row for each trial that its framework does not support."""
+    titles = {"trial": "trial", "reason": "reason", "config": "configuration"}
+    columns = tuple(Column(key, title, "text") for key, title in titles.items())
+    rows: list[list[Cell]] = [
+        [trial.trial, trial.reason, trial.config] for trial in data.unmeasured if trial.status == UNSUPPORTED
+    ]
+    return PageTable("unsupported", "Unsupported trials", columns, rows)
 
 
 def _short(formula: str, most: int = 200) -> str:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from steplab import __version__
 from steplab.core.errors import StudyError
 from steplab.core.feasible import Resolved, resolve, unsupported
-from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record
+from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record, Variables
+from steplab.core.step_time import shares_period
 from steplab.core.study import Study
 from steplab.core.study_file import read_study
 from steplab.core.trial import Level, Trial
+from steplab.design.plan import Plan
 from steplab.runner import datasets, surroundings
 from steplab.runner.conversation import Conversation, Failure, Outcome
 from steplab.runner.interrupts import Stop
@@ -41,7 +45,7 @@ class Campaign:
     """One laboratory at work on one study's folder."""
 
     study: Study
-    trials: list[Trial]
+    trials: Plan
     folder: StudyFolder
     modules: Path | None = None  # where the study's own networks are
     on_record: Callable[[Record], None] = lambda record: None
@@ -74,10 +78,8 @@ class Campaign:
 
     def _open_trials(self, stop: Stop) -> Iterator[Trial]:
         """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
-        waiting = self.trials
+        waiting: Iterable[Trial] = self.trials.without(records.done(self.folder))
         while waiting and not stop.asked:
-            done = records.done(self.folder)
-            waiting = [trial for trial in waiting if trial.id not in done]
             claimed = []
             for trial in waiting:
                 # Looked at again, because another laboratory may have finished it since.
@@ -134,7 +136,9 @@ class Campaign:
         attempt.met(group)
         conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
         job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
-        outcome = conversation.trial(job, attempt.training or Director(measure, attempt.resolved.accumulate))
+        shared = shares_period(self.study.about.kind, attempt.resolved.strategy)
+        director = attempt.training or Director(measure, attempt.resolved.accumulate, shared)
+        outcome = conversation.trial(job, director)
         attempt.parted()
         if outcome.failure is not None:
             self._pool.discard(key)
@@ -153,6 +157,7 @@ class _Attempt:
         self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
         self.seen = surroundings.NOTHING
         self.versions: dict[str, str] = {}
+        self.variables: dict[int, Document] = {}
         self.environment: EnvironmentInfo | None = None
         self.hello: dict[int, Document] = {}
         self.log_tail = ""
@@ -172,7 +177,7 @@ class _Attempt:
         """Note what the group is."""
         made = group.environment
         self.environment = EnvironmentInfo(name=made.name, python=str(made.python), lock=list(made.lock))
-        self.versions, self.hello = group.versions, group.hello
+        self.versions, self.variables, self.hello = group.versions, group.variables, group.hello
         self.started = time.monotonic()
         self._watch = surroundings.watch(group) if self.source else None
 
@@ -207,7 +212,8 @@ class _Attempt:
             measure=study.measure.model_dump() | (study.train.model_dump() if self.training else {}),
             ranks=ranks,
             threads=self.resolved.threads,
-            versions=self.versions | outcome.results.get(0, {}).get("versions", {}),
+            versions={"steplab": __version__} | self.versions | outcome.results.get(0, {}).get("versions", {}),
+            variables=[_variables(said) for _, said in sorted(self.variables.items())],
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
@@ -258,6 +264,12 @@ def _rank(rank: int, hello: Document, said: Document, seen: Seen) -> Rank:
         clock_offset_s=said["clock_offset_s"],
         gpu=seen.gpus.get(rank),
     )
+
+
+def _variables(said: Document) -> Variables:
+    """What a rank saw; what it does not have from the laboratory's own surroundings, steplab has set."""
+    ours = {name for name, value in said["seen"].items() if os.environ.get(name) != value}
+    return Variables(seen=said["seen"], own=sorted(ours | set(said["own"])))
 
 
 def _data_info(resolved: Resolved, source: datasets.DataSource | None) -> DataInfo:

@@ -70,6 +70,7 @@ class Conversation:
                 else:
                     opened.add(said.rank)
                     self.group.versions = said.document["versions"]
+                    self.group.variables[said.rank] = said.document["variables"]
             return None
         except _Failed as failed:
             return failed.failure

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from steplab.core import aside
 from steplab.core.errors import InputError, StoreError, nearest
 from steplab.core.home import home
 from steplab_worker import data
@@ -70,10 +71,12 @@ def provide(name: str, samples: int | None = None) -> DataSource:
         real = real_folder(name)
         if real is not None:
             return DataSource(name, real, "real", len(data.open_split(str(real), name)))
-        count = data.spec(name).generated if samples is None else samples
-        return DataSource(name, _generated(name, count), "generated", count)
     except data.DataError as error:
         raise InputError(str(error)) from None
+    count = data.spec(name).generated if samples is None else samples
+    folder = generated_folder(name, count)
+    make(folder, name, count, SEED)
+    return DataSource(name, folder, "generated", count)
 
 
 def real_folder(name: str) -> Path | None:
@@ -95,10 +98,34 @@ def generated_folder(name: str, samples: int) -> Path:
     return home() / "data" / f"{name}-{samples}-s{SEED}"
 
 
-def _generated(name: str, samples: int) -> Path:
-    folder = generated_folder(name, samples)
+def make(folder: Path, name: str, samples: int, seed: int) -> None:
+    """Generate a data set; its folder appears whole or not at all.
+
+    A folder that already holds the data set is left as it is, so several processes may make the same one at once.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        return _expect_complete(folder, name)
     try:
-        data.make(str(folder), name, samples, SEED)
+        with aside.folder(folder) as place:
+            data.make(str(place), name, samples, seed)
+            _publish(place, folder, name)
+    except data.DataError as error:
+        raise InputError(str(error)) from None
     except OSError as error:
-        raise StoreError(f"{folder}: the data set cannot be written: {error.strerror}") from None
-    return folder
+        raise StoreError(f"{folder}: cannot be written ({error.strerror})") from None
+
+
+def _publish(place: Path, folder: Path, name: str) -> None:
+    try:
+        place.rename(folder)
+    except OSError:
+        # Another process was first: rename never replaces a folder that holds something.
+        if not folder.is_dir():
+            raise
+        _expect_complete(folder, name)
+
+
+def _expect_complete(folder: Path, name: str) -> None:
+    absent = data.missing(str(folder), name)
+    if absent:
+        raise InputError(f"the folder is in use, but is no whole {name}: {absent[0]} is missing", where=str(folder))

@@ -60,6 +60,16 @@ def folder(name: str) -> Path:
     return home() / "envs" / name
 
 
+def _note(name: str) -> Path:
+    """What steplab knows of an environment; written when it is whole."""
+    return folder(name) / "steplab.json"
+
+
+def _log(name: str) -> Path:
+    """What the installers said."""
+    return folder(name).with_suffix(".log")
+
+
 def find(framework: str, name: str = "") -> Environment:
     """The environment for a framework, ready to use."""
     declared = catalogue.framework(framework)
@@ -106,13 +116,14 @@ def create(framework: str, say: Callable[[str], None]) -> Environment:
         say(f"{framework}: needs no environment")
         return _laboratory(framework)
     _require_debian(declared)
-    with _alone(framework):
+    sweep()
+    with _alone(framework) as lock:
         if _is_made_of(framework, declared.installs):
             say(f"{framework}: ready in {folder(framework)}")
             return find(framework)
-        shutil.rmtree(folder(framework), ignore_errors=True)
+        _discard(framework)
         say(f"{framework}: installing {', '.join(word for step in declared.installs for word in step)}")
-        python = _venv(framework, declared.installs)
+        python = _venv(framework, declared.installs, lock)
         environment = _register(framework, framework, python, declared.installs)
     say(f"{framework}: {environment.version} ready in {folder(framework)}")
     return environment
@@ -193,17 +204,40 @@ def _is_made_of(name: str, installs: tuple[tuple[str, ...], ...]) -> bool:
         return False
 
 
-def _venv(name: str, installs: tuple[tuple[str, ...], ...]) -> Path:
+def sweep() -> None:
+    """Remove what a killed `env create` left half-made; what is being made just now stays."""
+    for name in catalogue.framework_names():
+        if _half_made(name):
+            # Looked at again, since it may have been finished before the lock was free.
+            with contextlib.suppress(OSError), _alone(name, fcntl.LOCK_NB):
+                if _half_made(name):
+                    _discard(name)
+
+
+def _half_made(name: str) -> bool:
+    return _log(name).exists() and (folder(name) / "pyvenv.cfg").exists() and not _note(name).exists()
+
+
+def _discard(name: str) -> None:
+    """Remove an environment; its note goes first, so that half of one never looks ready."""
+    _note(name).unlink(missing_ok=True)
+    shutil.rmtree(folder(name), ignore_errors=True)
+
+
+def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int) -> Path:
     base = getattr(sys, "_base_executable", sys.executable)
-    log = folder(name).with_suffix(".log")
+    log = _log(name)
     python = folder(name) / "bin" / "python"
     # -P: nothing is imported from where we are.
     pip = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     for command in ([base, "-P", "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
         with log.open("ab") as file:
-            code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False).returncode
+            # An installer that outlives this process keeps the lock, and nobody sweeps what it writes.
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False, pass_fds=(lock,)
+            ).returncode
         if code:
-            shutil.rmtree(folder(name), ignore_errors=True)
+            _discard(name)
             raise EnvironmentFault(f"{name}: the installation failed; its log is {log}")
     return python
 
@@ -225,9 +259,9 @@ def _installed(package: str) -> bool:
 
 
 @contextlib.contextmanager
-def _alone(name: str) -> Iterator[None]:
-    """One process at a time makes an environment; the others wait."""
+def _alone(name: str, how: int = 0) -> Iterator[int]:
+    """One process at a time makes an environment; the others wait, or with LOCK_NB are refused."""
     folder(name).parent.mkdir(parents=True, exist_ok=True)
     with folder(name).with_suffix(".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        fcntl.flock(file, fcntl.LOCK_EX | how)
+        yield file.fileno()

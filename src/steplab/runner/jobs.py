@@ -14,10 +14,18 @@ from steplab.runner.training import training_plan
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 
+# The factors that decide which group of ranks runs a trial; a framework may have further ones (`single_process`).
+GROUP_FACTORS = (
+    "framework", "environment", "workers", "threads", "strategy",
+    *(name for framework in catalogue.framework_names() for name in catalogue.framework(framework).single_process),
+)  # fmt: skip
+
 
 def group_key(resolved: Resolved) -> GroupKey:
     """The group of ranks that can run a trial."""
-    apart = catalogue.framework(resolved.framework).strategies_apart and resolved.workers > 1
+    framework = catalogue.framework(resolved.framework)
+    apart = framework.strategies_apart and resolved.workers > 1
+    counting = [said for said in framework.roles.values() if isinstance(said, str)] if resolved.workers > 1 else []
     return GroupKey(
         framework=resolved.framework,
         environment=resolved.environment,
@@ -25,6 +33,7 @@ def group_key(resolved: Resolved) -> GroupKey:
         threads=resolved.threads,
         processes=resolved.processes,
         strategy=resolved.strategy.partition(":")[0] if apart else "",
+        options=tuple((name, resolved.framework_options[name]) for name in counting),
     )
 
 

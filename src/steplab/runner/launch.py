@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -37,6 +38,7 @@ class GroupKey:
     threads: int
     processes: int  # one for each worker, or one for all
     strategy: str = ""  # where the framework needs a group for each
+    options: tuple[tuple[str, object], ...] = ()  # of the framework, those that say how many auxiliary processes it has
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class RankGroup:
     def __init__(self, key: GroupKey, environment: Environment, python_path: list[str]) -> None:
         self.key, self.environment, self.python_path = key, environment, python_path
         self.versions: dict[str, str] = {}
-        self.members = processes.members(key.framework, key.processes)
+        self.variables: dict[int, Document] = {}
+        self.members = processes.members(key.framework, key.processes, dict(key.options))
         self.processes: list[Process] = []
         self._ended: set[int] = set()
         self.room = Room()
@@ -107,6 +110,7 @@ class RankGroup:
             python_path=self.python_path,
             strategy=self.key.strategy,
             role=self.members[rank].role,
+            roles=dict(Counter(member.role for member in self.members)),
         )
         return {"do": "open", "group": job.document()}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from steplab.core import aside
 from steplab.core.errors import InputError
 from steplab.costs.operation import Operation, Weight, Workload
 from steplab.runner import worker
@@ -45,8 +45,8 @@ def torch_python() -> Path:
 
 def _ask(python: Path, job: dict[str, Any], spec: str) -> dict[str, Any]:
     """Run the worker on a job; its answer comes in a file of its own, whatever the user's code prints."""
-    with tempfile.TemporaryDirectory(prefix="steplab-") as folder:
-        answer = Path(folder) / "answer.json"
+    with aside.scratch("costs") as folder:
+        answer = folder / "answer.json"
         command = worker.command(python, "adapters._torch_trace")
         text = json.dumps({**job, "answer": str(answer)})
         try:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,13 +54,13 @@ class Process:
             os.killpg(self.popen.pid, number)
 
 
-def members(framework: str, ranks: int) -> list[Member]:
+def members(framework: str, ranks: int, options: Mapping[str, object]) -> list[Member]:
     """The ranks of a group and, if there are several, the roles that its framework declares.
 
-    >>> [member.name for member in members("mxnet", 2)]
+    >>> [member.name for member in members("mxnet", 2, {"servers": 1})]
     ['rank 0', 'rank 1', 'scheduler 0', 'server 0']
     """
-    roles = catalogue.framework(framework).roles if ranks > 1 else {}
+    roles = catalogue.framework(framework).auxiliary(ranks, options)
     wanted = [("rank", index) for index in range(ranks)]
     wanted += [(role, index) for role, count in roles.items() for index in range(count)]
     return [Member(number, role, f"{role} {index}") for number, (role, index) in enumerate(wanted)]

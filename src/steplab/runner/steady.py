@@ -9,16 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.steadiness import median_error
+from steplab.core.step_time import step_times
 from steplab.core.study import Measure
 from steplab.core.warm_up import BLOCK, CAP, is_steady
 from steplab.runner.lines import Document
 
 PHASED_WARMUP = 2
+NOTHING = np.empty((0, 0))
 OVERLAP_ITERATIONS = 20  # of mode `overlap` at most: it explains the step, it does not measure its time
 
 
 def is_precise(times: NDArray[np.float64], precision: float) -> bool:
-    """Whether the 95 % interval of the median is within ± that share of it, autocorrelation taken into account."""
+    """Whether the 95 % interval of the median, the one in the tables, is within ± that share of it."""
     return median_error(times) <= precision
 
 
@@ -28,9 +30,10 @@ class Director:
 
     measure: Measure
     accumulate: int
+    shared: bool = True  # whether the ranks step together
     mode: str = ""
     warm: bool = False
-    times: list[float] = field(default_factory=list)
+    ranks: NDArray[np.float64] = field(default_factory=lambda: NOTHING)  # the times so far, ranks × iterations
     renew_s: float = 0.0  # the trial has one deadline, whatever it says meanwhile
 
     def answers(self, said: Mapping[int, Document]) -> dict[int, Document]:
@@ -45,27 +48,27 @@ class Director:
         No iterations, or the last ones, end the mode.
         """
         if mode != self.mode:
-            self.mode, self.warm, self.times = mode, False, []
+            self.mode, self.warm, self.ranks = mode, False, NOTHING
         if len(block[0]):
-            self.times += np.max(np.asarray(block, dtype=float), axis=0).tolist()
+            self.ranks = np.hstack([self.ranks, block]) if self.ranks.size else np.asarray(block, dtype=float)
         if not self.warm:
             wanted = self._warmup_left()
             if wanted:
                 return self._whole(wanted), True, False
-            self.warm, self.times = True, []
+            self.warm, self.ranks = True, NOTHING
         last = self.measure.precision is None or self.mode == "overlap"
         return self._whole(self._measured_left()), False, last
 
     def _warmup_left(self) -> int:
         if self.mode != "native":
-            return PHASED_WARMUP if not self.times else 0
+            return PHASED_WARMUP if not self.ranks.size else 0
         if self.measure.warmup != "auto":
-            return self.measure.warmup if not self.times else 0
-        cycles = self._cycles(self.times)
-        return 0 if is_steady(cycles) or len(cycles) >= CAP else BLOCK * self.accumulate
+            return self.measure.warmup if not self.ranks.size else 0
+        cycles = self._cycles()
+        return 0 if is_steady(cycles.tolist()) or len(cycles) >= CAP else BLOCK * self.accumulate
 
     def _measured_left(self) -> int:
-        have, wanted = len(self.times), self.measure.iterations
+        have, wanted = int(self.ranks.shape[1]), self.measure.iterations
         if self.mode == "overlap":
             return min(wanted, OVERLAP_ITERATIONS)
         if have < wanted:
@@ -73,15 +76,17 @@ class Director:
         precision = self.measure.precision
         if precision is None or have >= self.measure.max_iterations:
             return 0
-        if is_precise(np.asarray(self._cycles(self.times)), precision):
+        if is_precise(self._cycles(), precision):
             return 0
         return min(have, self.measure.max_iterations - have)
 
-    def _cycles(self, times: Sequence[float]) -> list[float]:
-        """Mean iteration time of each accumulation: single iterations differ by design there."""
-        whole = len(times) // self.accumulate * self.accumulate
-        means: list[float] = np.asarray(times[:whole]).reshape(-1, self.accumulate).mean(axis=1).tolist()
-        return means
+    def _cycles(self) -> NDArray[np.float64]:
+        """Mean step time of each accumulation: single iterations differ by design there."""
+        if not self.ranks.size:
+            return np.empty(0)
+        whole = self.ranks.shape[1] // self.accumulate * self.accumulate
+        means: NDArray[np.float64] = self.ranks[:, :whole].reshape(len(self.ranks), -1, self.accumulate).mean(axis=2)
+        return step_times(means, self.shared)
 
     def _whole(self, iterations: int) -> int:
         """Rounded up to whole accumulations."""

@@ -66,7 +66,7 @@ class TrainingDirector:
         times = [said[rank]["t_iter"] for rank in sorted(said)]
         made = Epoch(
             epoch=said[0]["epoch"],
-            seconds=max(map(math.fsum, times)),
+            seconds=math.fsum(map(math.fsum, times)) / len(times),
             validation_s=said[0].get("validation_s", 0.0),
             iterations=len(times[0]),
             loss=_finite(math.fsum(one["loss"] for one in said.values()) / len(said)),

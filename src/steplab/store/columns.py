@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,6 +76,14 @@ def _times(record: Record, native: Series) -> dict[str, Any]:
     }
 
 
+def _variables(record: Record) -> str | None:
+    """The environment variables that rank 0 found set, as a shell would write them; None where nobody looked."""
+    if not record.variables:
+        return None
+    first = record.variables[0]
+    return shlex.join(f"{name}={value}" for name, value in sorted(first.seen.items()) if name not in first.own)
+
+
 def _around(record: Record) -> dict[str, Any]:
     """What was used and where, and how it ended."""
     ok = record.status == "ok"
@@ -90,6 +99,7 @@ def _around(record: Record) -> dict[str, Any]:
         "data_source": record.data.source,
         "host": record.machine.get("host"),
         "version": record.versions.get(str(record.resolved.get("framework")), ""),
+        "variables": _variables(record),
         "started": record.started,
         "reason": record.reason,
     }

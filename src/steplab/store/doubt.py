@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
-from steplab.core.steadiness import is_known_to, median_error
+from steplab.core.steadiness import relative_error
+from steplab.core.step_time import shares_period, step_times
 from steplab.core.trial import accumulation
 from steplab.core.warm_up import CAP, is_steady
 from steplab.store.series import Series
@@ -115,15 +116,14 @@ def _outliers(native: Series) -> Doubt | None:
 
 
 def _precision(record: Record, native: Series) -> Doubt | None:
-    """The interval of the median against what was asked, or against what is of use."""
+    """The interval of the median, by which iterations ended, against what was asked or against what is of use."""
     asked = record.measure.get("precision")
-    if is_known_to(asked if isinstance(asked, float) else ERROR, native.median, native.low, native.high):
-        return None
-    error = median_error(native.times)
+    error = relative_error(native.median, native.low, native.high)
     if isinstance(asked, float) and error > asked:
         most = record.measure.get("max_iterations")
         return Doubt("precision", f"±{asked:.1%} was asked, ±{error:.1%} reached in at most {most} iterations")
-    if asked is None and error > ERROR:
+    # A single time, as imported averages are, has no interval to doubt: the analysis says what that means.
+    if asked is None and ERROR < error < np.inf:
         return Doubt("precision", f"its median is known to ±{error:.0%} only")
     return None
 
@@ -135,7 +135,8 @@ def _warmup(record: Record) -> Doubt | None:
     cycle = accumulation(str(record.resolved.get("strategy", "sync")))
     by_rank = [_warmup_times(rank.modes["native"]) for rank in record.ranks]
     whole = min(map(len, by_rank)) // cycle * cycle
-    times = np.max([one[:whole] for one in by_rank], axis=0).reshape(-1, cycle).mean(axis=1)
+    shared = shares_period(record.kind, str(record.resolved.get("strategy", "sync")))
+    times = step_times(np.array([one[:whole] for one in by_rank]), shared).reshape(-1, cycle).mean(axis=1)
     if len(times) < CAP or is_steady(times.tolist()):
         return None
     return Doubt("warm-up", f"the times had not settled after {whole} iterations, its cap")

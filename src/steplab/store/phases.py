@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from steplab.core.order_statistics import median
 from steplab.core.record import Record
+from steplab.core.step_time import rank_weights
 from steplab.store.raw import POSITION, RAW, Raw, together
 
 Array = NDArray[np.float64]
@@ -21,10 +22,10 @@ def phases_of(trials: Sequence[tuple[Raw, float]]) -> list[dict[str, Any]]:
     """The columns about phases of each trial, given with its median native step time.
 
     Averages over ranks and over the central half of the iterations: medians of parts do not add up to the median of
-    the whole; averages over the same iterations do, exactly.
+    the whole; averages over the same iterations do, exactly. Ranks that wait for nobody count by their rates.
     """
     cubes = [(raw, native, raw.measured("phased")) for raw, native in trials]
-    return together(cubes, lambda one: (one[2].shape, _have(one[0].record)), _alike)
+    return together(cubes, lambda one: (one[2].shape, _have(one[0].record), one[0].shared), _alike)
 
 
 def _have(record: Record) -> tuple[str, ...]:
@@ -35,9 +36,10 @@ def _have(record: Record) -> tuple[str, ...]:
 def _alike(trials: list[Phased]) -> list[dict[str, Any]]:
     """Trials with the same phases, ranks and iterations."""
     cubes = np.stack([cube for *_, cube in trials])
-    typical = central_half(cubes[:, POSITION["t_iter"]].mean(axis=1))
-    counted = typical.sum(axis=1) * cubes.shape[2]
-    means = np.where(typical[:, None, None, :], cubes, 0.0).sum(axis=(2, 3)) / counted[:, None]
+    weights = rank_weights(cubes[:, POSITION["t_iter"]], trials[0][0].shared)
+    steps = (cubes * weights[:, None, :, None]).sum(axis=2)
+    typical = central_half(steps[:, POSITION["t_iter"]])
+    means = np.where(typical[:, None, :], steps, 0.0).sum(axis=2) / typical.sum(axis=1)[:, None]
     have = _have(trials[0][0].record)
     imbalance = _imbalance(cubes, have)
     return [
@@ -48,6 +50,7 @@ def _alike(trials: list[Phased]) -> list[dict[str, Any]]:
 
 def _row(record: Record, native: float, row: dict[str, float], lif: float) -> dict[str, Any]:
     phased = row.pop("t_iter")
+    row.pop("t_barrier", None)  # was taken out of the step when it was measured
     row["t_other"] = phased - sum(row.values())
     if "t_c" not in row and "t_move" in row:  # an imported t_c may be known only as a whole
         row["t_c"] = row.get("t_wait", 0.0) + row["t_move"]

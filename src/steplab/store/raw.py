@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
+from steplab.core.step_time import shares_period, step_times
 from steplab.core.trial import accumulation
 from steplab.store.communication import OVERLAP
 
 Array = NDArray[np.float64]
 One = TypeVar("One")
 Made = TypeVar("Made")
-RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", *OVERLAP)
+RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", "t_barrier", *OVERLAP)
 POSITION = {name: at for at, name in enumerate(RAW)}
 
 
@@ -37,11 +38,15 @@ class Raw:
         found = [rank.modes.get(mode) for rank in self.record.ranks]
         return self.record.status == "ok" and all(one is not None and False in one.warmup for one in found)
 
+    @property
+    def shared(self) -> bool:
+        """Whether the ranks share one period."""
+        return shares_period(self.record.kind, str(self.record.resolved.get("strategy", "sync")))
+
     @cached_property
     def native(self) -> Array:
-        """Native step times without warm-up, the slowest rank's."""
-        times: Array = self.measured("native")[POSITION["t_iter"]].max(axis=0)
-        return times
+        """Native step times without warm-up, one for all ranks."""
+        return step_times(self.measured("native")[POSITION["t_iter"]], self.shared)
 
     def measured(self, mode: str) -> Array:
         """RAW × ranks × accumulations: what was measured without warm-up, averaged over each accumulation.

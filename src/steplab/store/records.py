@@ -5,19 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
+from steplab.core import aside
 from steplab.core.errors import RecordError, StoreError
 from steplab.core.record import MAX_BYTES, Record, parse_record
 from steplab.store.paths import StudyFolder
-
-ABANDONED_S = 3600.0  # a half-written file of that age belongs to nobody any more
 
 
 def prepare(folder: StudyFolder, study_text: str) -> None:
@@ -25,14 +20,14 @@ def prepare(folder: StudyFolder, study_text: str) -> None:
     with _explained(folder.root):
         folder.records.mkdir(parents=True, exist_ok=True)
         folder.claims.mkdir(exist_ok=True)
-        _sweep(folder.records)
+        aside.sweep(folder.records)
         write_file(folder.study, study_text.encode())
 
 
 def write_record(folder: StudyFolder, record: Record) -> bool:
     """Write a record; False if the trial already has one (another laboratory was faster: the first one stays)."""
     content = record.model_dump_json().encode()
-    with _explained(folder.records), _aside(folder.record(record.trial), content) as temporary:
+    with _explained(folder.records), aside.file(folder.record(record.trial), content) as temporary:
         try:
             os.link(temporary, folder.record(record.trial))
         except FileExistsError:
@@ -46,34 +41,10 @@ def write_record(folder: StudyFolder, record: Record) -> bool:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    with _explained(path.parent), _aside(path, content) as temporary:
+    """Write a file whole or not at all; what killed processes left beside it goes."""
+    aside.sweep(path.parent)
+    with _explained(path.parent), aside.file(path, content) as temporary:
         temporary.replace(path)
-
-
-@contextlib.contextmanager
-def _aside(path: Path, content: bytes) -> Iterator[Path]:
-    """A temporary file beside the final one, with the content safely on disk; gone afterwards."""
-    owner = f"{socket.gethostname()}~{os.getpid()}"
-    temporary = path.with_name(f".{path.name}~{owner}~{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sweep(place: Path) -> None:
-    """Remove what killed laboratories left half-written; a living one's, here or on another host, stays."""
-    for path in place.glob(".*.tmp"):
-        _, host, pid, _ = (path.name.split("~") + [""] * 4)[:4]
-        here = host == socket.gethostname() and pid.isdigit()
-        with contextlib.suppress(OSError):
-            if (here and not psutil.pid_exists(int(pid))) or time.time() - path.stat().st_mtime > ABANDONED_S:
-                path.unlink()
 
 
 @contextlib.contextmanager

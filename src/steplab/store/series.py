@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steplab.core.order_statistics import SIGMA, median, median_intervals
+from steplab.core.autocorrelation import median_intervals
+from steplab.core.order_statistics import SIGMA, median
 from steplab.core.steadiness import Drift, drifts
 from steplab.store.raw import together
 
@@ -23,7 +24,7 @@ class Series:
 
     times: Array
     median: float
-    low: float  # of the median's 95 % interval
+    low: float  # of the median's 95 % interval, autocorrelation taken into account; NaN for a single time
     high: float
     spread: float  # robust standard deviation as a share of the median
     change: float  # by which share the second half's median lies above the first half's

@@ -34,7 +34,7 @@ from steplab.store.training import epochs_table
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 5  # of the cached tables; another one makes them again
+VERSION = 6  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers", "epochs")
 FACTORS = "factors"  # the key under which the trials table carries the names of the study's factors
 MOST_SEGMENTS = 16

@@ -15,7 +15,7 @@ from steplab_worker.graph import Layer
 class JaxPieces(Pieces):
     """The layers of a network, each jitted alone; those that are alike share a program."""
 
-    def __init__(self, net: Network, loss: Callable[[Any], Any]):
+    def __init__(self, net: Network, loss: Callable[[Any, Any, Any], Any]):
         self.calls: Dict[str, Any] = {layer.name: call for layer, call in net.calls}
         self.calls[NOTHING.name] = lambda own, context, x: 2.0 * x
         self.small = jnp.ones(1)
@@ -26,6 +26,8 @@ class JaxPieces(Pieces):
         self.weights: Arrays = {}
         self.buffers: Arrays = {}
         self.key: Any = None
+        self.samples: Any = None  # of the batch that the loss is of
+        self.labels: Any = None
 
     def forward(self, layer: Layer, inputs: List[Any], wanted: List[bool]) -> Tuple[Any, Any]:
         """Output and pull-back."""
@@ -41,8 +43,8 @@ class JaxPieces(Pieces):
         return found
 
     def loss_gradient(self, output: Any) -> Any:
-        """From the jitted loss."""
-        return jax.block_until_ready(self.slope(output))
+        """From the jitted loss of the batch at hand."""
+        return jax.block_until_ready(self.slope(output, self.samples, self.labels))
 
     def add(self, one: Any, other: Any) -> Any:
         """Jitted."""

@@ -156,11 +156,8 @@ def serve(group: GroupJob) -> None:
 
 def _enter(group: GroupJob, role: str, port: int) -> None:
     """Tell MXNet who this process is; it only listens to the environment."""
-    from steplab_worker.adapters.mxnet import DECLARATION
-
-    servers = DECLARATION["roles"]["server"]
     os.environ.update(DMLC_ROLE=role, DMLC_PS_ROOT_URI=HOST, DMLC_NODE_HOST=HOST, DMLC_PS_ROOT_PORT=str(port))
-    os.environ.update(DMLC_NUM_WORKER=str(group.workers), DMLC_NUM_SERVER=str(servers))
+    os.environ.update(DMLC_NUM_WORKER=str(group.workers), DMLC_NUM_SERVER=str(group.roles["server"]))
 
 
 def _choose_port() -> int:

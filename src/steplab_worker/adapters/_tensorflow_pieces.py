@@ -33,7 +33,7 @@ class TensorFlowPieces(Pieces):
         chosen = [one for one, want in zip(inputs, wanted) if want]
         with tf.GradientTape() as tape:
             tape.watch(chosen)
-            output = self.local(self._program(layer)(*inputs))[0]
+            output = self.local(self._program(layer, wanted)(*inputs))[0]
         return output, (tape, output, chosen)
 
     def backward(self, layer: Layer, kept: Any, gradient: Any) -> List[Any]:
@@ -53,8 +53,13 @@ class TensorFlowPieces(Pieces):
         """One operation."""
         return tf.add(one, other)
 
-    def _program(self, layer: Layer) -> Any:
+    def _program(self, layer: Layer, wanted: List[bool]) -> Any:
         if layer.name not in self.programs:
             call, run = self.calls[layer.name], self.strategy.run
-            self.programs[layer.name] = tf.function(lambda *given: run(lambda *x: call(*x, training=True), given))
+
+            def once(*inputs: Any) -> Any:
+                # Its backward would find the slopes of all inputs, of the samples, too.
+                return call(*[x if want else tf.stop_gradient(x) for x, want in zip(inputs, wanted)], training=True)
+
+            self.programs[layer.name] = tf.function(lambda *given: run(once, given))
         return self.programs[layer.name]

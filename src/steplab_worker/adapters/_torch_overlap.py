@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, List, Tuple
 
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+from steplab_worker.adapters._torch_stamps import elapsed, stamp
 
 
 class BucketClock:
@@ -23,20 +24,13 @@ class BucketClock:
 
     def hook(self, state, bucket):  # DDP looks at annotations and would refuse those that are strings
         """Average a bucket as DDP does without a hook, and stamp it."""
-        start = self._stamp()
+        start = stamp(self.device)
 
         def ended(future):
-            self.stamps.append((start, self._stamp()))
+            self.stamps.append((start, stamp(self.device)))
             return future.value()
 
         return default_hooks.allreduce_hook(None, bucket).then(ended)
-
-    def _stamp(self) -> Any:
-        if self.device.type != "cuda":
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
 
     def take(self) -> Tuple[float, float]:
         """Seconds of the last step with a bucket in flight, and of those after the last gradient; forget them."""
@@ -48,11 +42,10 @@ class BucketClock:
         return union_length(intervals), max(end for _, end in intervals) - computed
 
     def _seconds(self) -> List[Tuple[float, float]]:
-        if self.device.type != "cuda" or not self.stamps:
-            return list(self.stamps)
-        torch.cuda.synchronize(self.device)
-        first = self.stamps[0][0]
-        return [(first.elapsed_time(start) / 1e3, first.elapsed_time(end) / 1e3) for start, end in self.stamps]
+        """Start and end of each bucket, from the first stamp on."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return [(elapsed(self.stamps[0][0], start), elapsed(self.stamps[0][0], end)) for start, end in self.stamps]
 
 
 def union_length(intervals: List[Tuple[float, float]]) -> float:

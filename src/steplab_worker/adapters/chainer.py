@@ -105,13 +105,13 @@ class Session(base.Session):
     def forward(self) -> None:
         """The loss of the loaded batch, scaled for accumulation."""
         samples, labels = self.batch
-        self.value = self.criterion(self.chain(samples), samples, labels) / self.job.accumulate
+        self.value = self.job.share(self.criterion(self.chain(samples), samples, labels))
 
     def backward(self) -> None:
         """Local gradients, added to those that are there."""
         self.value.backward()
 
-    def wait(self) -> None:
+    def meet(self) -> None:
         """A barrier."""
         if self.communicator is not None:
             self.communicator.mpi_comm.Barrier()
@@ -133,7 +133,7 @@ class Session(base.Session):
         with LayerClock(self.chain) as clock:
             self.value = self.criterion(clock.forward(samples), samples, labels)
             self.value.backward()
-        self.value = self.value / self.job.accumulate
+        self.value = self.job.share(self.value)
         self.chain.cleargrads()
         return clock.seconds
 

@@ -128,7 +128,7 @@ class Session(base.Session):
         self.pull_back = None
         self.local = self.programs.add(self.local, found) if self.local else found
 
-    def wait(self) -> None:
+    def meet(self) -> None:
         """A sum of one number over the ranks."""
         if self.mesh is not None:
             jax.block_until_ready(self.programs.average(self.programs.one))
@@ -148,9 +148,10 @@ class Session(base.Session):
         self.load(batch)
         samples, labels = self.batch
         if self.walk is None:
-            self.pieces = JaxPieces(self.step_of.net, lambda output: self.step_of.loss_of(output, samples, labels))
+            self.pieces = JaxPieces(self.step_of.net, self.step_of.loss_of)
             self.walk = LayerWalk(self.graph, self.pieces)
         pieces = self.pieces
+        pieces.samples, pieces.labels = samples, labels
         pieces.weights, pieces.buffers, pieces.key = self.trained, self.own[0], self.step_of.key(self._number())
         try:
             return self.walk.times(samples)
@@ -246,7 +247,7 @@ class _Step:
         else:
             chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
             value = -jnp.mean(chosen)
-        return value / self.job.accumulate
+        return self.job.share(value)
 
     def moments(self, trained: Arrays) -> Any:
         """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""

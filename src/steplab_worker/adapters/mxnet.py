@@ -1,4 +1,4 @@
-"""MXNet: Gluon blocks, hybridised; several ranks meet at a key-value store of a scheduler and a server.
+"""MXNet: Gluon blocks, hybridised; several ranks meet at a key-value store of a scheduler and servers.
 
 MXNet's engine is asynchronous: a native step only queues its work, each gradient is pushed to the server as soon as
 backward has made it, and the loop waits for all of it at the end of the iteration. `sync` (store `dist_sync`) lets the
@@ -33,8 +33,10 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "ps-async", "accumulate"],
     "layers": "all",
-    "factors": {},
-    "roles": {"scheduler": 1, "server": 1},
+    "factors": {
+        "servers": {"default": 0, "help": "servers of the store; 0 is one for each worker", "low": 0, "high": 64},
+    },
+    "roles": {"scheduler": 1, "server": "servers"},
     "strategies_apart": True,
     "unsupported": [
         {
@@ -105,16 +107,15 @@ class Session(base.Session):
         samples, labels = self.batch
         self.seen += 1
         with autograd.record():
-            loss = self.criterion(self.block(samples), samples, labels).mean()
-            self.value = loss / self.job.accumulate if self.job.accumulate > 1 else loss
+            self.value = self.job.share(self.criterion(self.block(samples), samples, labels).mean())
 
     def backward(self) -> None:
         """Local gradients."""
         self.value.backward()
         self.share = 1.0
 
-    def wait(self) -> None:
-        """A barrier; asynchronous ranks wait for nobody."""
+    def meet(self) -> None:
+        """A barrier; asynchronous ranks meet nobody."""
         if self.store is not None and not self.store.asynchronous:
             self.store.barrier()
 
@@ -154,7 +155,7 @@ class Session(base.Session):
         clock.backward(output.grad)
         for parameter in self.weights.values():
             parameter.zero_grad()
-        self.value = self.value / self.job.accumulate
+        self.value = self.job.share(self.value)
         return clock.seconds
 
     def gradients(self) -> Dict[Key, np.ndarray]:

@@ -13,6 +13,10 @@ parameter, rank r:
     t_iter    = the same with t_move reduced by hidden = min(t_move, overlap·t_b)   (native)
     t_comm    = t_wait + t_move,  t_exposed = t_comm − hidden
 
+Phased mode meets at a barrier of barrier_s, which is no part of any phase. With `ps-async` nobody waits (t_wait = 0),
+and each rank has an exchange of its own. Stamps are late by up to stamp_jitter_s, as those of a busy machine are: each
+clock read by another amount, while the step itself is no longer.
+
 A training's accuracies after e epochs are accuracy_limit − (accuracy_limit − 1/classes)·exp(−e/learn_epochs).
 Looking at them takes t_f for each batch.
 
@@ -42,7 +46,7 @@ DECLARATION = {
     "pins": [],
     "reads_data": False,
     "kinds": ["step", "train", "infer"],
-    "strategies": ["sync", "accumulate"],
+    "strategies": ["sync", "accumulate", "ps-async"],
     "layers": "all",
     "factors": {
         "compute_s": {"default": 1e-3, "help": "fixed compute seconds of an iteration", "low": 0.0},
@@ -57,6 +61,8 @@ DECLARATION = {
         "bandwidth_bytes_s": {"default": 1e9, "help": "bandwidth between ranks", "low": 1.0},
         "overlap": {"default": 0.0, "help": "share of backward that hides communication", "low": 0.0, "high": 1.0},
         "noise": {"default": 0.0, "help": "sigma of the log-normal noise", "low": 0.0, "high": 2.0},
+        "barrier_s": {"default": 0.0, "help": "seconds of the barrier that phased mode adds", "low": 0.0},
+        "stamp_jitter_s": {"default": 0.0, "help": "seconds by which a clock is read late, at most", "low": 0.0},
         "warmup_cost": {"default": 0.0, "help": "extra cost of the first iteration", "low": 0.0},
         "learn_epochs": {"default": 5.0, "help": "epochs in which the error falls to 1/e", "low": 1e-6},
         "accuracy_limit": {"default": 0.98, "help": "accuracy after endless training", "low": 0.0, "high": 1.0},
@@ -71,6 +77,7 @@ DECLARATION = {
 }
 PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_move", "t_u", "t_md")
 BEFORE_MEETING = [PHASES.index(name) for name in ("t_io", "t_h2d", "t_md", "t_f", "t_b")]
+STAMPS = 1  # names the stream of random numbers that the stamps' jitter is drawn from
 CHUNK = 256  # iterations whose noise is drawn at once
 
 
@@ -104,6 +111,8 @@ class Law:
         ranks = [self._noisy(one, chunk) for one in range(self.workers)]
         ready = np.array([times[:, BEFORE_MEETING].sum(axis=1) for times in ranks])
         own = ranks[rank].copy()
+        if self.job.strategy == "ps-async":
+            return np.column_stack([own, np.zeros(CHUNK)]).tolist()
         own[:, PHASES.index("t_move")] = ranks[0][:, PHASES.index("t_move")]  # one collective: all see the same
         return np.column_stack([own, ready.max(axis=0) - ready[rank]]).tolist()
 
@@ -127,14 +136,19 @@ class Session(base.Session):
         self.job, self.graph, self.rank = job, graph, rank
         self.overlap_method = "hook" if workers > 1 else "none"
         self.law = Law(job, workers, 4 * graph.parameters)
-        self.now = 0.0
+        self.now = self.latest = 0.0
+        self.stamps = np.random.default_rng([job.seed, zlib.crc32(job.trial.encode()), rank, 0, STAMPS])
         self.iteration = -1
         self.times: Dict[str, float] = {}
         self.exchanged = False
 
     def clock(self) -> float:
-        """Virtual seconds."""
-        return self.now
+        """Virtual seconds, read late by up to the stamps' jitter; never backwards."""
+        late = self.job.options["stamp_jitter_s"]
+        if not late:
+            return self.now
+        self.latest = max(self.latest, self.now + late * self.stamps.random())
+        return self.latest
 
     def source(self) -> base.Source:
         """A source whose dividing and reading only advance the clock."""
@@ -183,9 +197,15 @@ class Session(base.Session):
         """Advance by t_b."""
         self.advance(self.times["t_b"])
 
+    def meet(self) -> None:
+        """Advance by what a barrier costs when all are there."""
+        if self.law.workers > 1 and self.job.strategy != "ps-async":
+            self.advance(self.job.options["barrier_s"])
+
     def wait(self) -> None:
-        """Advance by the time until the slowest rank is ready."""
+        """Advance by the time until the slowest rank is ready, and by the barrier."""
         self.advance(self.times["t_wait"])
+        self.meet()
 
     def exchange(self) -> None:
         """Advance by the collective's time."""

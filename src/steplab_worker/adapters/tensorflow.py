@@ -166,7 +166,7 @@ class Session(base.Session):
         self.tape = None
         self.local = self.programs.add(self.local, found) if self.local else found
 
-    def wait(self) -> None:
+    def meet(self) -> None:
         """An all-reduce of one number; the replicas of one process have met already."""
         if self.place.processes > 1:
             self.programs.barrier()
@@ -280,7 +280,7 @@ class _Programs:
 
     def __init__(self, session: Session):
         self.net, self.optimizer, self.variables = session.net, session.optimizer, session.variables
-        self.sums, self.accumulate = session.sums, session.job.accumulate
+        self.sums, self.share = session.sums, session.job.share
         self.spread = session.place.workers > 1
         strategy = session.strategy
 
@@ -289,12 +289,16 @@ class _Programs:
 
         self.whole, self.part = compiled(lambda *batch: self._whole(self.spread, *batch)), compiled(self._part)
         self.alone = compiled(lambda *batch: self._whole(False, *batch))
-        self.forward, self.infer = compiled(self._loss), compiled(lambda samples: self.net.run(samples, False))
+        self.forward, self.infer = compiled(self._forward), compiled(lambda samples: self.net.run(samples, False))
         self.average, self.update, self.barrier = compiled(self._average), compiled(self._update), compiled(_barrier)
         self.add = tf.function(lambda one, other: tf.nest.map_structure(tf.add, one, other))
 
     def _loss(self, samples: Any, labels: Any) -> Any:
         return self.loss_of(self.net.run(samples, True), samples, labels)
+
+    def _forward(self, samples: Any, labels: Any) -> Any:
+        """The loss. The backward of a compiled function finds the slopes of all its arguments; samples need none."""
+        return self._loss(tf.stop_gradient(samples), labels)
 
     def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
         """The mean loss of a batch's output, scaled for accumulation."""
@@ -304,7 +308,7 @@ class _Programs:
         else:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
         mean = tf.reduce_mean(each)
-        return mean / self.accumulate if self.accumulate > 1 else mean
+        return self.share(mean)
 
     def _gradients(self, samples: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:

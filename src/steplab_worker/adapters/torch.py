@@ -2,7 +2,8 @@
 
 Native mode is the loop a PyTorch user writes: DDP overlaps the exchange with backward, `no_sync` leaves it out on the
 intermediate batches of an accumulation. Phased mode computes local gradients first, waits for the slowest rank at a
-barrier, then averages them in buckets of DDP's default size.
+barrier, then averages them in DDP's buckets, all in flight at once, and copies rank 0's buffers to all, as DDP does
+before the next forward pass.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
+from steplab_worker.adapters._torch_buckets import average, buckets
 from steplab_worker.adapters._torch_factory import make_module
 from steplab_worker.adapters._torch_layers import GraphModule, build_module, named_arrays
 from steplab_worker.adapters._torch_overlap import BucketClock
+from steplab_worker.adapters._torch_stamps import elapsed, stamp
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 
@@ -36,7 +39,12 @@ DECLARATION = {
     "layers": "all",
     "factors": {
         "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},
-        "bucket_mb": {"default": 25.0, "help": "size of DDP's gradient buckets in MiB", "low": 0.001, "high": 100000.0},
+        "bucket_mb": {
+            "default": 0.0,
+            "help": "size of DDP's gradient buckets in MiB; 0 leaves it to PyTorch (25 after a first one of 1)",
+            "low": 0.0,
+            "high": 100000.0,
+        },
     },
 }
 
@@ -67,7 +75,9 @@ class Session(base.Session):
         if self.group.workers == 1 or self.job.kind == "infer":
             return net
         devices = [self.device.index] if self.device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(net, device_ids=devices, bucket_cap_mb=self.job.options["bucket_mb"])
+        # An explicit size would do away with the small first bucket.
+        size = self.job.options["bucket_mb"] or None
+        return nn.parallel.DistributedDataParallel(net, device_ids=devices, bucket_cap_mb=size)
 
     def _quiet(self, exchange: bool) -> Any:
         """A context in which DDP exchanges gradients, or leaves them alone."""
@@ -85,13 +95,23 @@ class Session(base.Session):
         return self.buckets.take()
 
     def source(self) -> base.Source:
-        """Batches from the data set's files."""
-        return base.FileSource(self.job, self.group.rank, self.group.workers)
+        """Batches from the data set's files, for a GPU in pinned memory."""
+        pinned = _pinned if self.device.type == "cuda" else None
+        return base.FileSource(self.job, self.group.rank, self.group.workers, pinned)
 
     def synchronize(self) -> None:
         """Wait for the GPU; the CPU is done when it returns."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+    def stamp(self) -> Any:
+        """A clock read, or an event of the GPU."""
+        return stamp(self.device)
+
+    def seconds(self, stamps: List[Any]) -> List[float]:
+        """From each stamp to the next, once the device has reached the last."""
+        self.synchronize()
+        return [elapsed(before, after) for before, after in zip(stamps, stamps[1:])]
 
     def step(self, batch: Any, last: bool) -> None:
         """One iteration as a PyTorch user writes it."""
@@ -104,13 +124,13 @@ class Session(base.Session):
 
     def load(self, batch: Any) -> None:
         """Host to device."""
-        samples, labels = (torch.from_numpy(part) for part in batch)
+        samples, labels = (part if torch.is_tensor(part) else torch.from_numpy(part) for part in batch)
         self.batch = samples.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
 
     def forward_now(self) -> None:
         """The loss of the loaded batch, scaled for accumulation."""
         samples, labels = self.batch
-        self.value = self.criterion(self.net(samples), samples, labels) / self.job.accumulate
+        self.value = self.job.share(self.criterion(self.net(samples), samples, labels))
 
     def forward(self) -> None:
         """Forward; no exchange will follow from it."""
@@ -122,17 +142,19 @@ class Session(base.Session):
         with self._quiet(exchange=False):
             self.value.backward()
 
-    def wait(self) -> None:
+    def meet(self) -> None:
         """A barrier."""
         if self.group.workers > 1:
             dist.barrier()
 
     def exchange(self) -> None:
-        """Average the gradients, bucket by bucket."""
-        if self.group.workers > 1:
-            gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
-            for bucket in _buckets(gradients, self.job.options["bucket_mb"] * 2**20):
-                _average(bucket, self.group.workers)
+        """Average the gradients bucket by bucket, the last layers' first, and copy rank 0's buffers to all."""
+        if self.group.workers == 1:
+            return
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        average(buckets(gradients[::-1], self.job.options["bucket_mb"]), self.group.workers)
+        if any(True for _ in self.module.buffers()):
+            self.net._sync_buffers()
 
     def update(self) -> None:
         """Optimiser step, gradients to zero."""
@@ -216,6 +238,10 @@ class Session(base.Session):
         self.module.load_state_dict(module)
         self.optimizer.load_state_dict(dict(self.optimizer.state_dict(), state=held))
 
+    def pending_loss(self) -> Any:
+        """The last batch's loss where it is."""
+        return self.value.detach() * self.job.accumulate
+
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
         return float(self.value.float().mean()) * (1 if self.job.kind == "infer" else self.job.accumulate)
@@ -282,26 +308,9 @@ def _optimizer(job: TrialJob, parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=job.learning_rate, momentum=0.9 if job.optimizer == "momentum" else 0.0)
 
 
-def _buckets(tensors: List[torch.Tensor], limit_bytes: float) -> List[List[torch.Tensor]]:
-    """Tensors in order, grouped into buckets of at most that size."""
-    buckets: List[List[torch.Tensor]] = []
-    room = 0.0
-    for tensor in tensors:
-        needed = tensor.numel() * tensor.element_size()
-        if not buckets or needed > room:
-            buckets.append([])
-            room = limit_bytes
-        buckets[-1].append(tensor)
-        room -= needed
-    return buckets
-
-
-def _average(bucket: List[torch.Tensor], workers: int) -> None:
-    flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-    dist.all_reduce(flat)
-    flat /= workers
-    for tensor, part in zip(bucket, flat.split([tensor.numel() for tensor in bucket])):
-        tensor.copy_(part.view_as(tensor))
+def _pinned(batch: Any) -> Any:
+    """A batch in memory from which a GPU copies while the host goes on."""
+    return tuple(torch.from_numpy(part).pin_memory() for part in batch)
 
 
 class Adapter(base.Adapter):

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple
 
@@ -107,36 +105,14 @@ def open_split(folder: str, name: str, split: str = "train") -> Dataset:
 
 
 def make(folder: str, name: str, samples: int, seed: int) -> None:
-    """Generate a data set of that many training samples in its original format.
+    """Generate a data set of that many training samples in its original format, in a folder that is new or empty.
 
-    The folder appears whole or not at all. A folder that already holds the data set is left as it is, so several
-    processes may make the same one at once.
+    A process that is killed leaves a part of it there: whoever must not see that fills a folder aside and moves it.
     """
     module = _format_of(name)
     if not 1 <= samples <= MAX_SAMPLES:
         raise DataError("%s: cannot make %d samples, from 1 to %d" % (name, samples, MAX_SAMPLES))
-    if os.path.isdir(folder) and os.listdir(folder):
-        return _expect_complete(folder, name)
-    parent, own = os.path.split(os.path.abspath(folder))
-    os.makedirs(parent, exist_ok=True)
-    aside = tempfile.mkdtemp(prefix=".%s." % own, dir=parent)
-    try:
-        module.make(aside, name, samples, seed)
-        os.chmod(aside, 0o755)
-        _publish(aside, folder, name)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _publish(aside: str, folder: str, name: str) -> None:
-    try:
-        os.rename(aside, folder)
-    except OSError:
-        # Another process was first: rename never replaces a folder that holds something.
-        _expect_complete(folder, name)
-
-
-def _expect_complete(folder: str, name: str) -> None:
-    absent = missing(folder, name)
-    if absent:
-        raise DataError("%s: the folder is in use, but is no whole %s: %s is missing" % (folder, name, absent[0]))
+    os.makedirs(folder, exist_ok=True)
+    if os.listdir(folder):
+        raise DataError("%s: the folder is not empty" % folder)
+    module.make(folder, name, samples, seed)

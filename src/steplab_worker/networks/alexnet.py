@@ -17,8 +17,8 @@ INPUT = (3, 224, 224)
 CLASSES = 1000
 PARAMETERS = 61100840
 OPTIONS = {
-    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS),
-    "dropout": Option(0.5, "dropout rate before the first two dense layers", low=0.0, high=0.99),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
+    "dropout": Option(0.5, "dropout rate before the first two dense layers", low=0.0, high=0.99, shapes=False),
     "stem": Option(
         "auto",
         "imagenet: 11x11 stride 4; small: 3x3 stride 1; auto: small below 64 pixels",

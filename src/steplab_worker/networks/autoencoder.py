@@ -11,9 +11,9 @@ INPUT = (1, 28, 28)
 CLASSES = 10
 PARAMETERS = 2 * (784 * 128 + 128 * 64 + 64 * 32) + 128 + 64 + 32 + 64 + 128 + 784
 OPTIONS = {
-    "units": Option(128, "units of the first hidden layer; each further one halves", low=4, high=65536),
-    "code": Option(32, "units of the middle", low=1, high=65536),
-    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS),
+    "units": Option(128, "units of the first hidden layer; each further one halves", low=4, high=65536, shapes=False),
+    "code": Option(32, "units of the middle", low=1, high=65536, shapes=False),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
 }
 
 

@@ -17,12 +17,16 @@ CLASSES = 10
 PARAMETERS = 448 + 2320 + 4640 + 9248 + 18496 + 36928 + 577 + 0 + 3250
 OPTIONS = {
     "filters": Option(
-        16, "filters of the first two convolutions; the next pairs have two and four times", low=1, high=4096
+        16,
+        "filters of the first two convolutions; the next pairs have two and four times",
+        low=1,
+        high=4096,
+        shapes=False,
     ),
     "kernel_size": Option(3, "kernel of all convolutions", low=1, high=64),
     "padding": Option("valid", "padding of all convolutions", levels=("valid", "same")),
-    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS),
-    "batch_norm": Option(False, "batch normalisation after each convolution", levels=(False, True)),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
+    "batch_norm": Option(False, "batch normalisation after each convolution", levels=(False, True), shapes=False),
     "residual": Option(
         False, "shortcut over the second convolution of each width; needs padding same", levels=(False, True)
     ),

@@ -17,9 +17,11 @@ INPUT = (3, 224, 224)
 CLASSES = 1000
 PARAMETERS = 5288548
 OPTIONS = {
-    "activation": Option("silu", "non-linearity", levels=ACTIVATIONS),
-    "dropout": Option(0.2, "dropout rate before the classifier", low=0.0, high=0.99),
-    "drop_path": Option(0.2, "rate of stochastic depth, reached linearly at the last block", low=0.0, high=0.99),
+    "activation": Option("silu", "non-linearity", levels=ACTIVATIONS, shapes=False),
+    "dropout": Option(0.2, "dropout rate before the classifier", low=0.0, high=0.99, shapes=False),
+    "drop_path": Option(
+        0.2, "rate of stochastic depth, reached linearly at the last block", low=0.0, high=0.99, shapes=False
+    ),
     "stem": Option(
         "auto",
         "imagenet: stride 2; small: stride 1; auto: small below 64 pixels",

@@ -16,14 +16,16 @@ INPUT = (1, 28, 28)
 CLASSES = 10
 PARAMETERS = 61706
 OPTIONS = {
-    "filters": Option(6, "filters of the first convolution; the second has 8/3 of them", low=1, high=4096),
+    "filters": Option(
+        6, "filters of the first convolution; the second has 8/3 of them", low=1, high=4096, shapes=False
+    ),
     "kernel_size": Option(5, "kernel of both convolutions", low=1, high=64),
     "pool_size": Option(2, "window and stride of both poolings", low=1, high=64),
     "stride": Option(1, "stride of both convolutions", low=1, high=64),
     "padding": Option("classic", "classic pads the first convolution only", levels=("classic", "valid", "same")),
-    "activation": Option("tanh", "non-linearity", levels=ACTIVATIONS),
-    "pool": Option("avg", "kind of pooling", levels=("avg", "max")),
-    "dropout": Option(0.0, "dropout rate before the last dense layer", low=0.0, high=0.99),
+    "activation": Option("tanh", "non-linearity", levels=ACTIVATIONS, shapes=False),
+    "pool": Option("avg", "kind of pooling", levels=("avg", "max"), shapes=False),
+    "dropout": Option(0.0, "dropout rate before the last dense layer", low=0.0, high=0.99, shapes=False),
 }
 
 

@@ -11,10 +11,10 @@ INPUT = (1, 28, 28)
 CLASSES = 10
 PARAMETERS = 784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10
 OPTIONS = {
-    "units": Option(512, "units of each hidden layer", low=1, high=65536),
-    "hidden_layers": Option(2, "number of hidden layers", low=1, high=100),
-    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS),
-    "dropout": Option(0.0, "dropout rate after each hidden layer", low=0.0, high=0.99),
+    "units": Option(512, "units of each hidden layer", low=1, high=65536, shapes=False),
+    "hidden_layers": Option(2, "number of hidden layers", low=1, high=100, shapes=False),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
+    "dropout": Option(0.0, "dropout rate after each hidden layer", low=0.0, high=0.99, shapes=False),
 }
 
 

@@ -24,7 +24,7 @@ PARAMETERS = 33797444
 OPTIONS = {
     "filters": Option(64, "filters of the first stage; each further one doubles", low=8, high=1024),
     "kernel_size": Option(3, "kernel of all convolutions but shortcuts", low=1, high=16),
-    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
     "padding": Option(
         "same",
         "padding of the first convolution; blocks keep their extents for the shortcuts",
@@ -33,7 +33,7 @@ OPTIONS = {
     "stride": Option(2, "stride of the first convolution", low=1, high=16),
     "pool_size": Option(1, "window and stride of pooling after the first convolution; 1 is none", low=1, high=16),
     "attention": Option(1, "how many of the four stages, from the last, have self-attention", low=0, high=4),
-    "dropout": Option(0.0, "dropout rate before the classifier", low=0.0, high=0.99),
+    "dropout": Option(0.0, "dropout rate before the classifier", low=0.0, high=0.99, shapes=False),
 }
 
 

@@ -16,10 +16,10 @@ INPUT = (3, 224, 224)
 CLASSES = 1000
 PARAMETERS = 11689512
 OPTIONS = {
-    "filters": Option(64, "filters of the first stage; each further one doubles", low=1, high=4096),
-    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS),
+    "filters": Option(64, "filters of the first stage; each further one doubles", low=1, high=4096, shapes=False),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
     "stem": STEM,
-    "dropout": Option(0.0, "dropout rate before the classifier", low=0.0, high=0.99),
+    "dropout": Option(0.0, "dropout rate before the classifier", low=0.0, high=0.99, shapes=False),
 }
 
 

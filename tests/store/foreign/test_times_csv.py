@@ -118,7 +118,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
     trials = loaded.trials.set_index(["network", "framework"])
     assert trials.loc[("mlp", "tensorflow"), "t_other"] == pytest.approx(1.4371 - 0.8448)
     assert trials.loc[("mlp", "mxnet"), "t_other"] == pytest.approx(0.3992 - 0.5032)
-    analysis = analyse(loaded.trials, loaded.factors, 2)
+    analysis = analyse(loaded.trials, loaded.factors)
     shares = {(one.factors["network"], one.factors["framework"]): one.share for one in analysis.unexplained}
     assert shares[("mlp", "tensorflow")] == pytest.approx(0.41, abs=0.005)
     assert shares[("mlp", "mxnet")] == pytest.approx(-0.26, abs=0.005)
@@ -126,7 +126,7 @@ def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
 
 
 def test_the_s_sgd_speed_up_of_the_mmu_tables_comes_back(tmp_path):
-    """S = N·t(1)/t(N) with t(1) = t_io+t_h2d+t_f+t_b+t_u and t(N) = t(1)+t_md+t_c (facts, 5.1), by hand for CNN."""
+    """S = N·t(1)/t(N) with t(1) = t_io+t_h2d+t_f+t_b+t_u and t(N) = t(1)+t_md+t_c (MMU, chapter 3), by hand for CNN."""
     write_study(read_times(MMU, Wishes()), tmp_path / "mmu", "")
     trials = tables.load(tmp_path / "mmu").trials.set_index(["network", "framework", "workers"])
     alone = 0.0006 + 0.0212 + 0.3489 + 0.1151 + 0.2636

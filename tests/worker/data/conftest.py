@@ -15,7 +15,8 @@ def small(tmp_path_factory):
     def made(name, samples=None):
         samples = samples or (10 if name in ("imagenet", "adni") else 60)
         folder = root / f"{name}-{samples}"
-        data.make(str(folder), name, samples, seed=1)
+        if not folder.exists():
+            data.make(str(folder), name, samples, seed=1)
         return folder
 
     return made

@@ -1,7 +1,6 @@
 """What every data set must do, whatever its format: covers new formats as soon as their file is there."""
 
 import hashlib
-import multiprocessing
 
 import numpy as np
 import pytest
@@ -69,30 +68,11 @@ def test_a_senseless_number_of_samples_is_refused(tmp_path, samples):
         data.make(str(tmp_path / "out"), "mnist", samples, seed=1)
 
 
-def test_a_failed_make_leaves_nothing_behind(tmp_path):
-    with pytest.raises(DataError, match="cannot make 3 samples for 5 files"):
-        data.make(str(tmp_path / "out"), "cifar10", 3, seed=1)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_folder_with_something_else_in_it_is_not_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match="is no whole mnist"):
+    with pytest.raises(DataError, match="the folder is not empty"):
         data.make(str(tmp_path), "mnist", 10, seed=1)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_two_processes_may_make_the_same_folder_at_once(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    arguments = (str(tmp_path / "mnist"), "mnist", 3000, 1)
-    both = [context.Process(target=data.make, args=arguments) for _ in range(2)]
-    for one in both:
-        one.start()
-    for one in both:
-        one.join()
-    assert [one.exitcode for one in both] == [0, 0]
-    assert [path.name for path in tmp_path.iterdir()] == ["mnist"]
-    assert len(data.open_split(str(tmp_path / "mnist"), "mnist")) == 3000
 
 
 @pytest.mark.parametrize(("name", "module", "package"), [("imagenet", "PIL", "pillow"), ("adni", "nibabel", "nibabel")])

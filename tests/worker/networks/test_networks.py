@@ -1,5 +1,7 @@
 """The networks are the published ones."""
 
+import random
+
 import pytest
 
 from steplab_worker import networks
@@ -61,3 +63,38 @@ def test_small_images_still_have_positions_at_the_end(name, extent):
 def test_alexnet_has_the_same_dense_layers_at_every_size():
     shapes = {networks.build("alexnet", input_shape=(3, n, n)).shape_of("flatten") for n in (32, 64, 224, 256)}
     assert shapes == {(9216,)}
+
+
+def levels_of(option):
+    """A few levels of an option, its ends among them."""
+    if option.levels is not None:
+        return list(option.levels)
+    middle = [option.default, option.low + 3] if isinstance(option.default, int) else [option.default]
+    return [option.low, *middle, min(option.high, 4 * max(option.low, 1) if option.low else option.high)]
+
+
+def fits(name, options, side):
+    net = networks.module(name)
+    shape = (net.INPUT[0], *[side] * (len(net.INPUT) - 1))
+    try:
+        networks.build(name, options, shape)
+    except GraphError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", networks.names())
+def test_whether_a_network_fits_its_data_depends_on_its_shapes_only(name):
+    draw = random.Random(3)
+    options = networks.module(name).OPTIONS
+    seen = set()
+    for _ in range(12):
+        config = {key: draw.choice(levels_of(option)) for key, option in options.items() if option.shapes}
+        side = draw.choice([4, 9, 16, 28])
+        answers = set()
+        for key, option in options.items():
+            if not option.shapes:
+                answers |= {fits(name, {**config, key: level}, side) for level in levels_of(option)}
+        assert len(answers) == 1, (config, side)
+        seen |= answers
+    assert True in seen

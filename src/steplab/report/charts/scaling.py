@@ -53,7 +53,9 @@ def _chosen(lines: dict[str, Line]) -> list[tuple[str, Line]]:
 def _add(figure: go.Figure, name: str, line: Line, at: int) -> None:
     x = [workers for workers, _ in line]
     ratios = [group.speedup for _, group in line if group.speedup]
-    value, low, high = ([getattr(ratio, end) for ratio in ratios] for end in ("value", "low", "high"))
+    value = [ratio.value for ratio in ratios]
+    low = [ratio.value if ratio.low is None else ratio.low for ratio in ratios]
+    high = [ratio.value if ratio.high is None else ratio.high for ratio in ratios]
     shares = [[100 * one / workers for one, workers in zip(ends, x, strict=True)] for ends in (value, low, high)]
     shown = {"mode": "lines+markers", "legendgroup": name, "name": plain(name), **series(at)}
     figure.add_scatter(x=x, y=value, error_y=whiskers(value, low, high), row=1, col=1, **shown,

@@ -24,7 +24,8 @@ def step_times(data: ReportData) -> go.Figure | None:
     if not groups:
         return None
     middle = [group.t_iter.median * 1e3 for group in groups]
-    bars = whiskers(middle, [g.t_iter.low * 1e3 for g in groups], [g.t_iter.high * 1e3 for g in groups])
+    ends = [g.t_iter.ends or (g.t_iter.median, g.t_iter.median) for g in groups]
+    bars = whiskers(middle, [low * 1e3 for low, _ in ends], [high * 1e3 for _, high in ends])
     # Places, not names, on the axis: two configurations may have the same shortened name.
     figure = go.Figure(
         go.Scatter(

@@ -5,10 +5,11 @@ let version = page.version;
 function showProgress(progress) {
   const bar = document.getElementById("progress");
   bar.max = Math.max(progress.trials, 1);
-  bar.value = progress.ok + progress.failed;
+  bar.value = progress.ok + progress.failed + progress.unsupported;
+  const refused = progress.unsupported ? `, ${progress.unsupported} unsupported` : "";
   const left = progress.left ? `, ${progress.left} left${progress.seconds_left === null ? "" : `, about ${time(progress.seconds_left)}`}` : ", finished";
   document.getElementById("progress-text").textContent =
-    `${progress.ok} ok, ${progress.failed} failed of ${progress.trials} trials${left} · noise: ${progress.noise}`;
+    `${progress.ok} ok, ${progress.failed} failed${refused} of ${progress.trials} trials${left} · noise: ${progress.noise}`;
 }
 
 function renew(news) {

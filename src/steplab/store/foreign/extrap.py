@@ -2,7 +2,7 @@
 
 Text: PARAMETER names, POINTS their values, then for each REGION and METRIC one DATA line per point with its repeated
 values; at most four parameters. JSON lines: one object with params, callpath, metric and value per measurement. Both
-as documented at https://github.com/extra-p/extrap, docs/file-formats.md. Extra-P's parameters are numbers, so the
+as documented in file-formats.md of https://github.com/extra-p/extrap. Extra-P's parameters are numbers, so the
 levels of other factors make the region's name (`framework=torch,network=lenet5`), and reading takes them apart again.
 """
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from steplab.core import aside
 from steplab.core.errors import InputError, StoreError
 from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import PLAIN_LEVELS, Level, is_plain_level, trial_id
@@ -81,17 +80,12 @@ def must_be_free(out: Path, option: str = "--out") -> None:
 @contextlib.contextmanager
 def appearing(out: Path) -> Iterator[Path]:
     """A folder to fill that takes its name only when all is in it; after a mistake nothing is left."""
-    place = out.absolute().with_name(f".{out.name}~{uuid.uuid4().hex[:8]}.tmp")
     try:
-        place.mkdir(parents=True)
-        yield place
-        if out.is_dir():
-            out.rmdir()  # an empty one, as `must_be_free` has seen
-        place.rename(out)
+        with aside.folder(out) as place:
+            yield place
+            place.rename(out)  # an empty folder of that name, as `must_be_free` has seen, is replaced
     except OSError as error:
         raise StoreError(f"{out}: cannot be written ({error.strerror})") from None
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:

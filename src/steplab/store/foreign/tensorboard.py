@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import TableError
+from steplab.core.step_time import shares_period, step_times
 from steplab.core.trial import Level
 from steplab.store.columns import TIMES
 from steplab.store.foreign.imported import appearing
@@ -24,7 +25,7 @@ def write_tensorboard(tables: Tables, out: Path) -> int:
     ok = trials[trials["status"] == "ok"] if len(trials) else trials
     if not len(ok):
         raise TableError("the study has no measured trial to export")
-    steps = _step_times(tables)
+    steps = _step_times(tables, ok)
     with appearing(out) as place:
         for _, row in ok.iterrows():
             found = {str(name): value for name, value in row.items()}
@@ -32,12 +33,22 @@ def write_tensorboard(tables: Tables, out: Path) -> int:
     return len(ok)
 
 
-def _step_times(tables: Tables) -> dict[str, Any]:
-    """The native iterations of each trial without warm-up: the slowest rank's."""
+def _step_times(tables: Tables, trials: pd.DataFrame) -> dict[str, Any]:
+    """The native step times of each of these trials without warm-up, one for all ranks."""
     frame = tables.iterations.select(["trial", "mode", "rank", "iteration", "warmup", "t_iter"]).to_pandas()
     measured = frame[(frame["mode"] == "native") & ~frame["warmup"].astype(bool)]
-    slowest = measured.groupby(["trial", "iteration"], sort=True)["t_iter"].max()
-    return {str(trial): times.to_numpy()[:MOST_POINTS] for trial, times in slowest.groupby(level="trial")}
+    by_trial = {str(trial): rows for trial, rows in measured.groupby("trial")}
+    known = zip(trials["trial"], trials["kind"], trials["strategy"], strict=True)
+    return {
+        trial: step_times(_by_rank(by_trial[trial]), shares_period(kind, str(strategy)))[:MOST_POINTS]
+        for trial, kind, strategy in known
+        if trial in by_trial
+    }
+
+
+def _by_rank(rows: pd.DataFrame) -> Any:
+    """Ranks × iterations, as far as all ranks have them."""
+    return rows.pivot_table(index="rank", columns="iteration", values="t_iter").dropna(axis=1).to_numpy(float)
 
 
 def _run(place: Path, row: dict[str, Any], factors: tuple[str, ...], times: Any) -> None:

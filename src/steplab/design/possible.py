@@ -1,0 +1,25 @@
+"""Which configurations a study may run: none of its rules excludes them, and some framework could run them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from steplab.core.feasible import deciding, impossible
+from steplab.core.study import Study
+from steplab.design.configurations import Configurations
+
+
+@dataclass(frozen=True)
+class Possible:
+    """The study's own answer, for many configurations at once."""
+
+    study: Study
+
+    def __call__(self, configurations: Configurations) -> npt.NDArray[np.bool_]:
+        """Where a configuration may run."""
+        made = configurations.applied()
+        bad = made.where(deciding(self.study.factors), lambda config: bool(impossible(config)))
+        return ~(bad | configurations.excluded(self.study.exclude))
