@@ -1,7 +1,8 @@
-"""How long `steplab analyze` takes on a large study: first time (records are parsed) and again (tables are cached).
+"""How long `analyze`, `status` and `run` take on a large study: first (records are read) and again (tables are cached).
 
-Targets: 1,000 trials of 2 ranks and 200 iterations in at most 5 s; 100,000 trials with 10 million iteration rows in at
-most 60 s and 4 GB. `--trials N` makes a study of another size.
+Targets: `analyze` of 1,000 trials of 2 ranks and 200 iterations in at most 5 s, of 100,000 trials with 10 million
+iteration rows in at most 60 s and 4 GB; `status` of it, and a `run` that finds all done, in at most 10 s and 1 GB.
+`--trials N` makes a study of another size.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ STEPLAB = Path(sys.executable).with_name("steplab")
 PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_wait", "t_move", "t_u")
 REPLICATES = 5
 POOL = 64  # different sets of times; a record takes one of them, scaled
+STUDY = """
+[study]
+name = "large"
+[factors]
+framework = ["synthetic"]
+workers = {workers}
+batch_size = {batches}
+sample_s = {samples}
+[design]
+replicates = 5
+order = "given"
+"""
 
 
 def rank_of(number: int, iterations: int, rng: np.random.Generator) -> Rank:
@@ -74,19 +87,23 @@ def make(folder: Path, trials: int, workers: tuple[int, ...], iterations: dict[i
         document["trial"], document["started"] = trial_id(config, replicate), f"{at:08d}"
         (folder / "records" / f"{document['trial']}.json").write_bytes(orjson.dumps(document))
         rows += n * 2 * iterations[n]
+    numbers = -(-trials // REPLICATES // len(workers))
+    batches, samples = list(range(1, 1 + min(numbers, 100))), [at / 1e4 for at in range(-(-numbers // 100))]
+    (folder / "study.toml").write_text(STUDY.format(workers=list(workers), batches=batches, samples=samples))
     return rows
 
 
-def timed(folder: Path) -> tuple[float, float]:
-    """Seconds and peak GB of one `analyze` of a folder; all its processes together."""
+def timed(*command: object) -> tuple[float, float]:
+    """Seconds and peak GB of one command; all its processes together."""
     before = time.perf_counter()
-    process = subprocess.Popen([STEPLAB, "analyze", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [str(STEPLAB), *map(str, command)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = 0
     while process.poll() is None:
         peak = max(peak, _resident(process.pid))
         time.sleep(0.1)
     seconds = time.perf_counter() - before
-    assert process.returncode == 0, "analyze failed"
+    assert process.returncode == 0, f"{command[0]} failed"
     return seconds, peak / 2**30
 
 
@@ -101,23 +118,32 @@ def _resident(pid: int) -> int:
     return total
 
 
-def show(name: str, target: str, trials: int, workers: tuple[int, ...], iterations: dict[int, int]) -> None:
-    """Make a study, analyse it twice, print a line."""
+def show(name: str, targets: dict[str, str], trials: int, workers: tuple[int, ...], iterations: dict[int, int]) -> None:
+    """Make a study, look at it before and after its tables are cached, print a line for each command."""
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room) / "study"
         rows = make(folder, trials, workers, iterations)
-        first, first_gb = timed(folder)
-        again, again_gb = timed(folder)
-    print(f"{name:<34}{rows:>12,}{first:>10.1f} s{first_gb:>7.2f} GB{again:>9.1f} s{again_gb:>7.2f} GB   {target}")
+        print(f"{name}, {rows:,} rows")
+        commands = {
+            "status": ("status", folder),
+            "run, all done": ("run", folder / "study.toml", "--out", folder),
+            "analyze": ("analyze", folder),
+        }
+        first = {label: timed(*command) for label, command in commands.items()}
+        again = {label: timed(*command) for label, command in commands.items()}
+    for label in commands:
+        figures = "".join(f"{seconds:>10.1f} s{gb:>7.2f} GB" for seconds, gb in (first[label], again[label]))
+        print(f"  {label:<16}{figures}   {targets.get(label, '')}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=100_000)
     asked = parser.parse_args()
-    print(f"{'study':<34}{'rows':>12}{'first':>12}{'':>10}{'again':>11}{'':>10}   target")
-    show("1,000 trials × 2 ranks × 200", "5 s", 1000, (2,), {2: 100})
-    show(f"{asked.trials:,} trials", "60 s, 4 GB", asked.trials, (1, 2), {1: 50, 2: 25})
+    print(f"{'':<18}{'first':>12}{'':>10}{'again':>12}{'':>10}   target")
+    show("1,000 trials × 2 ranks × 200", {"analyze": "5 s"}, 1000, (2,), {2: 100})
+    large = {"status": "10 s, 1 GB", "run, all done": "10 s, 1 GB", "analyze": "60 s, 4 GB"}
+    show(f"{asked.trials:,} trials", large, asked.trials, (1, 2), {1: 50, 2: 25})
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import stat
 import struct
 import zipfile
 import zlib
@@ -104,14 +105,16 @@ class Checkpoints:
         os.makedirs(self.folder, exist_ok=True)
         path = self._path(made.epoch)
         aside = "%s.%d.part" % (path, os.getpid())
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(aside)  # of a process that had the same number
         try:
-            with open(aside, "wb") as file:
+            with open(aside, "xb", opener=_without_links) as file:
                 np.savez(file, about=text, times=made.times, warmup=made.warmup, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(aside, path)
         finally:
-            if os.path.exists(aside):
+            with contextlib.suppress(FileNotFoundError):
                 os.remove(aside)
         self.own = [*self.own, made.epoch][-KEPT:]
         self._remove_others()
@@ -135,7 +138,7 @@ class Checkpoints:
 
 def _read(path: str, about: Document, like: State) -> Checkpoint:
     # Not `numpy.load`, which leaves a damaged file open.
-    with open(path, "rb") as raw, zipfile.ZipFile(raw) as file:
+    with open(path, "rb", opener=_without_links) as raw, zipfile.ZipFile(raw) as file:
         if any(one.compress_type != zipfile.ZIP_STORED for one in file.infolist()):
             raise ValueError("it is compressed")  # ours are not, and a small file must not become a huge one
         said = json.loads(_array(file, "about").tobytes().decode())
@@ -150,6 +153,15 @@ def _read(path: str, about: Document, like: State) -> Checkpoint:
     if {name: (one.shape, one.dtype) for name, one in state.items()} != _shapes(like):
         raise ValueError("its arrays are not those of the network")
     return Checkpoint(rows, int(said["attempt"]), times, warmup, state)
+
+
+def _without_links(path: str, flags: int) -> int:
+    """Open a regular file here and nowhere else, and wait for nobody: the folder may come from a stranger."""
+    opened = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise OSError("it is no regular file")
+    return opened
 
 
 def _array(file: zipfile.ZipFile, name: str) -> np.ndarray:

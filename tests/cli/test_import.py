@@ -122,11 +122,6 @@ def test_a_mistake_is_one_sentence_and_leaves_no_folder(
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "full"]
 
 
-def test_a_number_of_hundreds_of_digits_is_a_word() -> None:
-    assert _level("9" * 400) == "9" * 400
-    assert _level(str(10**30)) == 1e30
-
-
 def test_averages_without_noise_make_no_difference_sure(
     imported: Callable[[str], Path], in_process: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -143,3 +138,8 @@ def test_averages_without_noise_make_no_difference_sure(
     assert "no difference here is sure" in (tmp_path / "r.html").read_text()
     said = in_process("fit", folder, "--categorical", "framework,network", "--extrinsic", "workers", "--json")
     assert any("not the noise of a repetition" in note for note in said.json["notes"])
+
+
+def test_a_number_of_hundreds_of_digits_is_a_word() -> None:
+    assert _level("9" * 400) == "9" * 400
+    assert _level(str(10**30)) == 1e30

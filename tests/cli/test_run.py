@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from steplab.core.study_file import read_study
@@ -145,6 +147,44 @@ def test_an_interpreter_of_ones_own_is_registered(tmp_path: Path, steplab: Calla
     broken.chmod(0o755)
     said = steplab("env", "add", "mine", "--framework", "torch", "--python", broken, env=home)
     assert (said.code, "cannot import torch: no module" in said.err) == (1, True)
+
+
+def test_a_damaged_record_is_put_aside_and_its_trial_measured_again(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2, 3])
+    assert steplab("run", path, "--out", "out").code == 0
+    first, second, *_ = sorted((tmp_path / "out/records").iterdir())
+    first.write_text("{")
+    second.write_text(second.read_text().replace('"ranks":[{', '"ranks":[{"rank":-1},{'))
+    read_only = steplab("status", "out", "--json")
+    assert (read_only.json["ok"], read_only.json["left"]) == (4, 2)
+    assert steplab("run", path, "--out", "out", "--dry-run", "--json").json["left"] == 2
+    assert first.read_text() == "{"
+    ran = steplab("run", path, "--out", "out", "--json")
+    assert (ran.code, ran.json["ok"], ran.json["left"]) == (0, 6, 0)
+    for damaged in (first, second):
+        assert f"put into out/damaged: out/records/{damaged.name}: is not a record: " in ran.err
+    assert len(list((tmp_path / "out/damaged").iterdir())) == 2
+    assert steplab("status", "out", "--json").json["unreadable"] == []
+
+
+def test_a_failed_trial_that_was_run_again_is_exported_as_it_ended_last(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(batch_size=[1, 2])
+    assert steplab("run", path, "--out", "out").code == 0
+    failed = min((tmp_path / "out/records").iterdir())
+    document = json.loads(failed.read_text())
+    failed.write_text(json.dumps(document | {"status": "timeout", "reason": "late", "ranks": []}))
+
+    def statuses() -> list[str]:
+        assert steplab("export", "out", "--to", "trials.csv").code == 0
+        return sorted(pd.read_csv(tmp_path / "trials.csv")["status"])
+
+    assert statuses() == ["ok", "ok", "ok", "timeout"]
+    assert steplab("run", path, "--out", "out", "--retry-failed").code == 0
+    assert statuses() == ["ok"] * 4
 
 
 def million(tmp_path: Path, design: str = "replicates = 1") -> Path:

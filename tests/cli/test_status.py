@@ -6,6 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from steplab.store import overview
+
 
 def test_doubtful_trials_are_counted_and_explained(
     steplab: Callable[..., Any], study_file: Callable[..., Path]
@@ -24,13 +28,13 @@ def test_doubtful_trials_are_counted_and_explained(
 def test_unsupported_trials_are_counted_apart_from_failures(
     steplab: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
-    path = study_file(strategy=["sync", "ps-async"], fault=["none", "raise"], measure="retries = 0")
+    path = study_file(strategy=["sync", "ps-sync"], fault=["none", "raise"], measure="retries = 0")
     assert steplab("run", path, "--out", "out").code == 3
     said = steplab("status", "out", "--json").json
     assert (said["ok"], said["failed"], said["unsupported"], said["left"]) == (2, 2, 4, 0)
     assert {trial["status"] for trial in said["failures"]} == {"failed"}
     assert {trial["status"] for trial in said["refusals"]} == {"unsupported"}
-    assert "no strategy 'ps-async'" in said["refusals"][0]["reason"]
+    assert "no strategy 'ps-sync'" in said["refusals"][0]["reason"]
     text = steplab("status", "out").out
     assert "2 ok, 2 failed, 4 unsupported, 0 left of 8 trials" in text
     assert text.index("a rehearsed fault") < text.index("unsupported  ")  # failures first, then what is unsupported
@@ -40,3 +44,21 @@ def test_a_calm_study_has_no_doubts(steplab: Callable[..., Any], study_file: Cal
     assert steplab("run", study_file(), "--out", "out").code == 0
     assert steplab("status", "out", "--json").json["doubts"] == []
     assert "doubtful" not in steplab("status", "out").out
+
+
+def test_of_very_many_new_records_only_the_ends_are_counted_until_they_are_analysed(
+    in_process: Callable[..., Any],
+    steplab: Callable[..., Any],
+    study_file: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert steplab("run", study_file(noise=[0.0, 0.8]), "--out", "out").code == 0
+    monkeypatch.setattr(overview, "LOOKED_THROUGH_BYTES", 0)
+    before = in_process("status", "out", "--json").json
+    assert (before["ok"], before["doubtful"], before["unjudged"]) == (4, 0, 4)
+    assert "the times of 4 trials were not looked at" in in_process("status", "out").out
+    assert in_process("analyze", "out").code == 0
+    after = in_process("status", "out", "--json").json
+    assert (after["ok"], after["doubtful"], after["unjudged"]) == (4, 2, 0)
+    assert after["seconds"] == before["seconds"]
+    assert {one["config"]["noise"] for one in after["doubts"]} == {0.8}

@@ -38,11 +38,12 @@ def test_what_a_dead_process_left_is_swept(dead: Path, tmp_path: Path) -> None:
 
 
 def test_what_this_process_is_writing_stays(tmp_path: Path) -> None:
-    with aside.file(tmp_path / "x.csv", b"1,2") as file, aside.folder(tmp_path / "runs") as folder:
+    file = tmp_path / aside.name_aside("x.csv")
+    file.write_bytes(b"1,2")
+    with aside.folder(tmp_path / "runs") as folder:
         aside.sweep(tmp_path)
-        assert file.read_bytes() == b"1,2"
         assert folder.is_dir()
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_process_that_took_the_number_of_a_dead_one_is_not_its_owner(dead: Path, tmp_path: Path) -> None:
@@ -87,9 +88,9 @@ def test_a_file_of_another_kind_of_name_stays(tmp_path: Path, name: str) -> None
 
 def test_the_longest_name_of_a_file_can_be_written_aside(tmp_path: Path) -> None:
     path = tmp_path / ("ä" * 127)
-    with aside.file(path, b"whole") as place:
-        place.replace(path)
-    assert path.read_bytes() == b"whole"
+    place = path.with_name(aside.name_aside(path.name))
+    place.write_bytes(b"whole")
+    assert place.replace(path).read_bytes() == b"whole"
 
 
 def test_a_scratch_folder_is_for_this_user_alone_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_a_study_with_only_failures_has_a_report(steplab: Callable[..., Any], st
 def test_unsupported_trials_have_a_table_of_their_own(
     steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path
 ) -> None:
-    path = study_file(strategy=["sync", "ps-async"], fault=["none", "raise"], measure="retries = 0")
+    path = study_file(strategy=["sync", "ps-sync"], fault=["none", "raise"], measure="retries = 0")
     assert steplab("run", path, "--out", "out").code == 3
     data = report_data(tmp_path / "out")
     assert (data.analysis.failed, data.analysis.unsupported) == (2, 4)
@@ -68,14 +68,29 @@ def test_unsupported_trials_have_a_table_of_their_own(
     assert "Unsupported trials" in page
 
 
-def test_hostile_text_is_shown_not_run(steplab: Callable[..., Any], tmp_path: Path) -> None:
-    evil = "</script><script>alert(1)</script> \\\" ' <img src=x onerror=alert(1)>"
-    (tmp_path / "evil.toml").write_text(
-        f'[study]\nname = "evil"\ndescription = "{evil}"\n[factors]\nframework = ["synthetic"]\n'
-        f'environment = ["", "{evil}"]\n[design]\nreplicates = 1\n[measure]\niterations = 3\nwarmup = 0\n'
-    )
-    assert steplab("run", "evil.toml").code == 0
-    assert steplab("report", "runs/evil", "--out", "page.html").code == 0
-    page = (tmp_path / "page.html").read_text()
+EVIL = "</script><script>alert(1)</script> ' <img src=x onerror=alert(1)>"
+
+
+def test_hostile_text_of_a_study_is_shown_not_run(
+    steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = study_file("evil")
+    path.write_text(path.read_text().replace("[factors]", f'description = "{EVIL}"\n[factors]'))
+    assert steplab("run", path, "--out", "out").code == 0
+    assert_harmless(steplab, tmp_path)
+
+
+def test_hostile_names_and_levels_of_a_table_are_shown_not_run(steplab: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [f"{level},{EVIL},{t}" for level in (EVIL, "b") for t in (1.0, 1.1, 1.2)]
+    (tmp_path / "evil.csv").write_text("\n".join(["kind,network,t_iter", *rows]) + "\n")
+    ran = steplab("import", "csv", "evil.csv", "--factors", "kind,network", "--out", "out")
+    assert ran.code == 0, ran.err
+    assert_harmless(steplab, tmp_path)
+
+
+def assert_harmless(steplab: Callable[..., Any], folder: Path) -> None:
+    assert steplab("report", "out", "--out", "page.html").code == 0
+    page = (folder / "page.html").read_text()
+    assert "alert(1)" in page
     assert "<script>alert(1)" not in page
     assert "<img src=x" not in page

@@ -67,7 +67,7 @@ def serving(
     steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path, no_orphans: Callable[[], None]
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A server of a small study, and its port."""
-    assert steplab("run", study_file(strategy=["sync", "ps-async"], workers=[1, 2]), "--out", "out").code == 0
+    assert steplab("run", study_file(strategy=["sync", "ps-sync"], workers=[1, 2]), "--out", "out").code == 0
     command = [STEPLAB, "serve", "out", "--port", "0", "--json"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

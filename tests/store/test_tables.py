@@ -57,7 +57,7 @@ def test_new_records_join_the_cached_ones(folder: StudyFolder, tmp_path: Path) -
     assert len(tables.load(folder.root).trials) == 7
     aside.rename(folder.record(name))
     assert len(tables.load(folder.root).trials) == 8
-    assert len(list(folder.cache.glob("*/index.json"))) == 2
+    assert len(list(folder.cache.glob("*/index"))) == 2
     assert len(tables.load(folder.root).trials) == 8
 
 

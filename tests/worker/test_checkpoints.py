@@ -146,3 +146,28 @@ def test_a_state_that_is_no_numbers_is_not_saved(shelf: Checkpoints) -> None:
     odd = Checkpoint([row(1)], 0, np.zeros((1, 4)), np.zeros(4, dtype=bool), {"x": np.array([None])})
     with pytest.raises(TypeError, match="plain numbers"):
         shelf.save(odd)
+
+
+def test_a_link_is_not_read(shelf: Checkpoints, tmp_path: Path) -> None:
+    newest = Path(shelf.folder) / "epoch-00003.npz"
+    newest.rename(tmp_path / "outside.npz")
+    newest.symlink_to(tmp_path / "outside.npz")
+    found, notes = shelf.newest(STATE)
+    assert found.epoch == 2 and "epoch-00003.npz was not used" in notes[0]
+
+
+def test_a_fifo_holds_nobody_up(shelf: Checkpoints) -> None:
+    os.mkfifo(Path(shelf.folder) / "epoch-00004.npz")
+    found, notes = shelf.newest(STATE)
+    assert found.epoch == 3 and "no regular file" in notes[0]
+
+
+def test_nothing_is_written_through_a_link(shelf: Checkpoints, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    for name in ("epoch-00004.npz", f"epoch-00004.npz.{os.getpid()}.part"):
+        (Path(shelf.folder) / name).symlink_to(outside)
+    shelf.save(made(4))
+    assert outside.read_text() == "mine"
+    assert files(shelf) == ["epoch-00003.npz", "epoch-00004.npz"]
+    assert shelf.newest(STATE)[0].epoch == 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,8 @@ from steplab.core.units import seconds as shown
 from steplab.design.plan import Plan, plan
 from steplab.runner.jobs import GROUP_FACTORS, group_key
 from steplab.store import records
+from steplab.store.brief import Brief
+from steplab.store.overview import overview
 from steplab.store.paths import StudyFolder
 from steplab_worker import data
 
@@ -38,9 +40,9 @@ def own_trials(study: Study, done: Set[str]) -> tuple[int, Set[str]]:
     return len(trials), trials.among(done)
 
 
-def summary(folder: StudyFolder, trials: int, done: Set[str]) -> dict[str, Any]:
+def summary(folder: StudyFolder, trials: int, done: Iterable[Brief]) -> dict[str, Any]:
     """How many of a number of trials are done, failed, unsupported, left."""
-    ended = tally(records.read_record(folder.record(trial)).status for trial in done)
+    ended = tally(brief.status for brief in done)
     return {"folder": str(folder.root), "trials": trials, **asdict(ended), "left": trials - ended.ended}
 
 
@@ -52,10 +54,10 @@ def count_words(document: dict[str, Any]) -> str:
 
 def estimate(study: Study, trials: Plan, folder: StudyFolder, done: Set[str]) -> float:
     """Seconds for the trials that are left: from finished ones if there are any, otherwise from the networks' size."""
-    if done:
-        finished = sorted(done)[:MOST_FINISHED]
-        each = statistics.fmean(records.read_record(folder.record(trial)).seconds for trial in finished)
-        return each * (len(trials) - len(done))
+    finished = sorted(done)[:MOST_FINISHED]
+    took = [head.seconds for head in records.read_heads(folder, finished)] if finished else []
+    if took:
+        return statistics.fmean(took) * (len(trials) - len(done))
     configurations = trials.configurations
     guessed = min(MOST_GUESSED, len(configurations))
     rows = np.random.default_rng(0).choice(len(configurations), guessed, replace=False)
@@ -86,8 +88,10 @@ def _guess(config: Config, study: Study) -> float:
 
 def show_plan(study: Study, trials: Plan, folder: StudyFolder, as_json: bool) -> None:
     """The plan: which trials, how many, how long."""
-    done = trials.among(records.done(folder))
-    counts, expected = summary(folder, len(trials), done), estimate(study, trials, folder, done)
+    briefs = overview(folder).briefs
+    done = trials.among(briefs.keys())
+    counts = summary(folder, len(trials), [briefs[trial] for trial in done])
+    expected = estimate(study, trials, folder, done)
     left = counts["left"]
     basis = "finished trials" if left < len(trials) else "a rough guess from the networks' sizes"
     if as_json:

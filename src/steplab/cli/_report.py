@@ -33,9 +33,9 @@ def fitter(folder: Path) -> AbstractContextManager[Beside | None]:
     """A process to fit the models of a large study in, which gets ready while the study is read."""
     from steplab.core.beside import Beside
     from steplab.store.paths import StudyFolder
+    from steplab.store.records import done
 
-    records = StudyFolder(folder).records
-    large = records.is_dir() and sum(1 for _ in records.iterdir()) > FOR_A_PROCESS
+    large = len(done(StudyFolder(folder))) > FOR_A_PROCESS
     return Beside(*FITTING) if large and (os.cpu_count() or 1) > 1 else nullcontext()
 
 
@@ -56,7 +56,7 @@ def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S, besi
     from steplab.core.study_file import read_study
     from steplab.report.data import Tabled, gather
 
-    study = read_study(place.study)
+    study = read_study(place.study, place.read)
     analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, study, loaded)
@@ -84,7 +84,7 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
     if known is None:
         return None
     rows = tabled.trials[tabled.trials["trial"].isin(timed)]
-    record = records.read_record(place.record(timed[0]))
+    record = records.read_record(place, timed[0])
     if record.versions.get("device", "cpu") != "cpu":
         return None
     try:
@@ -163,7 +163,7 @@ def _logs(place: StudyFolder, trials: pd.DataFrame) -> dict[str, str]:
     logs: dict[str, str] = {}
     for trial in failed:
         try:
-            logs[str(trial)] = records.read_record(place.record(trial)).log_tail[-2000:]
+            logs[str(trial)] = records.read_record(place, str(trial)).log_tail[-2000:]
         except RecordError:
             continue  # it was put aside for another run just now
     return logs
@@ -182,7 +182,7 @@ def _provenance(place: StudyFolder, study: Study, loaded: Tables) -> Provenance:
     shown = None
     for trial in _typical(loaded.trials):
         try:
-            record = records.read_record(place.record(trial))
+            record = records.read_record(place, str(trial))
         except RecordError:
             continue
         versions.update({k: v for k, v in record.versions.items() if v and record.machine.get(k) != v})

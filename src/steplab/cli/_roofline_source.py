@@ -54,7 +54,7 @@ def rooflines(
 
     folder = Path(source)
     # A folder that is no study's must not hide the network of that name.
-    named = source in networks.names() and not StudyFolder(folder).records.is_dir()
+    named = source in networks.names() and not StudyFolder(folder).exists()
     if not named and (folder.is_dir() or "/" in source.partition(":")[0]):
         return list(_of_study(folder, roofs, modules))
     return [_of_network(source, roofs, batch, shape, threads)]
@@ -72,12 +72,12 @@ def _of_network(network: str, roofs: Ceilings, batch: int, shape: str, threads: 
 
 
 def _of_study(folder: Path, roofs: Ceilings, modules: Path | None) -> Iterator[Roofline]:
+    from steplab.cli._left_out import tell
     from steplab.store import records, tables
     from steplab.store.paths import StudyFolder
 
     loaded = tables.load(folder)
-    for problem in loaded.unreadable:
-        console(stderr=True).print(f"left out: {problem}", markup=False)
+    tell(loaded.unreadable)
     done = loaded.trials[loaded.trials["status"] == "ok"] if len(loaded.trials) else loaded.trials
     if not len(done):
         raise RecordError("no trial has been measured", where=str(folder), hint=f"see `steplab status {folder}`")
@@ -85,7 +85,7 @@ def _of_study(folder: Path, roofs: Ceilings, modules: Path | None) -> Iterator[R
     groups = [rows for _, rows in done.groupby(names, dropna=False, sort=False)] if names else [done]
     layers = loaded.layers.to_pandas()
     for rows in groups:
-        record = records.read_record(StudyFolder(folder).record(str(rows["trial"].iloc[0])))
+        record = records.read_record(StudyFolder(folder), str(rows["trial"].iloc[0]))
         if record.kind == "infer":
             rows = rows.assign(t_f=_inference(loaded, list(rows["trial"])))
         yield of_configuration(record, rows, layers, roofs, modules)

@@ -32,12 +32,12 @@ def analyze(
     """
     from steplab.analysis.study import analyse
     from steplab.analysis.words import sentences
+    from steplab.cli._left_out import tell
     from steplab.store import tables
 
     wanted = _sections(section, why)
     loaded = tables.load(folder)
-    for problem in loaded.unreadable:
-        console(stderr=True).print(f"left out: {problem}", markup=False)
+    tell(loaded.unreadable)
     analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
     if as_json:
         said = [str(sentence) for sentence in sentences(analysis)]

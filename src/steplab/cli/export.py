@@ -139,7 +139,7 @@ def _chosen(wish: _Wish) -> tuple[Record, str]:
         hint = "`steplab export DIR --to trials.csv` lists the ids"
         raise InputError(f"there is no trial {wish.trial!r}", where="--trial", hint=hint)
     if wish.trial:
-        record = records.read_record(place.record(wish.trial))
+        record = records.read_record(place, wish.trial)
         if record.status != "ok":
             raise InputError(f"the trial has no timeline, it is {record.status}", where=f"--trial {wish.trial}")
         return record, "as asked"
@@ -149,7 +149,7 @@ def _chosen(wish: _Wish) -> tuple[Record, str]:
     if not len(ok):
         raise InputError("no trial has been measured", where=str(wish.folder))
     best = ok.sort_values(["throughput", "trial"], ascending=[False, True])["trial"].iloc[0]
-    return records.read_record(place.record(str(best))), "the highest throughput"
+    return records.read_record(place, str(best)), "the highest throughput"
 
 
 def _mlflow(wish: _Wish, to: Path) -> _Written:

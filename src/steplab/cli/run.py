@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from steplab.core.trial import Trial
     from steplab.design.plan import Plan
     from steplab.runner.campaign import Campaign
+    from steplab.store.overview import Overview
     from steplab.store.paths import StudyFolder
 
 app = command_app()
@@ -67,14 +68,13 @@ def run(
     _check_environments(trials)
     _warn_of_open_doors(study)
     records.prepare(folder, study.text)
-    if retry_failed:
-        _supersede_failed(folder, trials)
+    seen = _set_aside(folder, trials, retry_failed)
     campaign = Campaign(study, trials, folder, modules=_own_code(study, modules))
     started = time.monotonic()
     done = trials.among(records.done(folder))
     expected_s = estimate(study, trials, folder, done)
     stopped = _run(campaign, len(trials) - len(done), limit, expected_s, quiet=as_json and not os.isatty(2))
-    _finish(campaign, time.monotonic() - started, as_json)
+    _finish(campaign, seen, time.monotonic() - started, as_json)
     if stopped:
         raise typer.Exit(INTERRUPTED)
 
@@ -127,13 +127,22 @@ def _warn_of_open_doors(study: Study) -> None:
         )
 
 
-def _supersede_failed(folder: StudyFolder, trials: Plan) -> None:
+def _set_aside(folder: StudyFolder, trials: Plan, retry_failed: bool) -> Overview:
+    """Put aside what is no record, and failed trials if they are to run again; what lies in the folder."""
+    from steplab.cli._left_out import tell
     from steplab.core.trial import is_failure
     from steplab.store import records
+    from steplab.store.overview import overview
 
-    for trial in trials.among(records.done(folder)):
-        if is_failure(records.read_record(folder.record(trial)).status):
-            records.supersede(folder, trial)
+    seen = overview(folder)
+    for trial in seen.damaged:
+        records.put_damaged_aside(folder, trial)
+    tell(seen.damaged.values(), f"put into {folder.damaged}")
+    tell(seen.strangers)
+    failed = {trial for trial, brief in seen.briefs.items() if is_failure(brief.status)} if retry_failed else ()
+    for trial in trials.among(failed) if failed else ():
+        records.supersede(folder, trial)
+    return seen
 
 
 def _run(campaign: Campaign, left: int, limit: int | None, expected_s: float, quiet: bool) -> bool:
@@ -208,11 +217,12 @@ def _progress(total: int, expected_s: float | None, quiet: bool) -> Iterator[_Ba
         yield _Bar(progress, total, expected_s)
 
 
-def _finish(campaign: Campaign, seconds: float, as_json: bool) -> None:
+def _finish(campaign: Campaign, before: Overview, seconds: float, as_json: bool) -> None:
     from steplab.cli._plan import count_words, summary
-    from steplab.store import records
+    from steplab.store.overview import overview
 
-    done = campaign.trials.among(records.done(campaign.folder))
+    briefs = overview(campaign.folder, before=before).briefs
+    done = [briefs[trial] for trial in campaign.trials.among(briefs.keys())]
     document = summary(campaign.folder, len(campaign.trials), done) | {"seconds": round(seconds, 3)}
     if as_json:
         print_json(document)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,7 @@ from steplab.cli._output import JsonOption, command_app, console, print_json
 if TYPE_CHECKING:
     from steplab.report.html import Content
     from steplab.report.live import Served
+    from steplab.store.overview import Overview
 
 app = command_app()
 EVERY_S = 2.0  # a page is not made more often than that
@@ -70,9 +70,8 @@ class View:
         self.lock = threading.Lock()
         self.things: dict[str, Served] = {}
         self.content: Content | None = None
-        self.statuses: dict[str, tuple[str, float]] = {}
         self.made = self.cost = 0.0
-        self.seen: frozenset[str] | None = None
+        self.seen: Overview | None = None
 
     def look(self) -> dict[str, Served]:
         """What is served now, by path; one thread renews it, the others take what there is."""
@@ -89,54 +88,44 @@ class View:
     def _renew(self) -> None:
         """Make the page again if there is news; a folder that cannot be read just now leaves the last one."""
         from steplab.core.errors import SteplabError
-        from steplab.store import records
+        from steplab.store.overview import overview
         from steplab.store.paths import StudyFolder
 
         began = time.process_time()
         try:
-            done = frozenset(records.done(StudyFolder(self.folder)))
-            if done != self.seen or not self.things:
-                self._make()
-                self.seen = done
+            place = StudyFolder(self.folder)
+            place.must_exist()
+            seen = overview(place, before=self.seen)
+            if self.seen is None or seen.signatures != self.seen.signatures or not self.things:
+                self._make(seen)
+                self.seen = seen
         except SteplabError:
             if not self.things:
                 raise
         self.cost, self.made = time.process_time() - began, time.monotonic()
 
-    def _make(self) -> None:
+    def _make(self, seen: Overview) -> None:
         from steplab.cli._report import report_data
         from steplab.report.html import content, render, state
         from steplab.report.live import served
 
         data = report_data(self.folder, LIVE_MODELS, LIVE_MODELS_S)
-        progress = self._progress(data.analysis.noise.verdict)
+        progress = self._progress(seen, data.analysis.noise.verdict)
         self.content = content(data)
         page = render(self.content, live=True).encode()
         news = state(self.content, progress)
         self.things = {"/": served("text/html; charset=utf-8", page), "/state.json": served("application/json", news)}
 
-    def _progress(self, noise: str) -> dict[str, Any]:
+    def _progress(self, seen: Overview, noise: str) -> dict[str, Any]:
         """How many trials are done, failed, unsupported and left, and the time that is left by those that are done."""
-        from steplab.cli._plan import own_trials
-        from steplab.core.errors import RecordError
+        from steplab.cli._plan import own_trials, summary
         from steplab.core.study_file import read_study
-        from steplab.core.trial import tally
-        from steplab.store import records
         from steplab.store.paths import StudyFolder
 
         place = StudyFolder(self.folder)
-        study, done = read_study(place.study), records.done(place)
-        trials, mine = own_trials(study, done)
-        for trial in done - set(self.statuses):
-            try:
-                record = records.read_record(place.record(trial))
-            except RecordError:
-                continue
-            self.statuses[trial] = (record.status, record.seconds)
-        ended = [self.statuses[trial] for trial in mine if trial in self.statuses]
-        left = trials - len(ended)
-        each = sum(seconds for _, seconds in ended) / len(ended) if ended else None
-        return {
-            "trials": trials, **asdict(tally(status for status, _ in ended)), "left": left, "noise": noise,
-            "seconds_left": None if each is None else each * left,
-        }  # fmt: skip
+        trials, own = own_trials(read_study(place.study, place.read), seen.briefs.keys())
+        ended = [seen.briefs[trial] for trial in own]
+        counts = summary(place, trials, ended)
+        del counts["folder"]
+        each = sum(brief.seconds for brief in ended) / len(ended) if ended else None
+        return counts | {"noise": noise, "seconds_left": None if each is None else each * counts["left"]}

@@ -29,20 +29,6 @@ _NAME = re.compile(rf"\..+~{_OWNER}~[0-9a-f]{{8}}\.tmp", re.DOTALL)
 
 
 @contextlib.contextmanager
-def file(path: Path, content: bytes) -> Iterator[Path]:
-    """A file beside its final place, the content safely on disk; gone afterwards unless it was moved."""
-    place = path.with_name(name_aside(path.name))
-    try:
-        with place.open("xb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        yield place
-    finally:
-        place.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
 def folder(path: Path) -> Iterator[Path]:
     """An empty folder beside its final place; gone afterwards unless it was moved."""
     path = path.absolute()

@@ -74,6 +74,8 @@ def expect_regular(mode: int, where: str) -> None:
 def _read(descriptor: int, expected: int, limit: int) -> bytes:
     """Up to the end, or a piece beyond the limit; one piece where the file has the size that it says."""
     content = os.read(descriptor, expected + 1)
+    if 0 < len(content) == expected:
+        return content
     while len(content) <= limit and (piece := os.read(descriptor, _PIECE)):
         content += piece
     return content

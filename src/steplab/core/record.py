@@ -9,7 +9,7 @@ Format history
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator, model_validator
@@ -32,6 +32,7 @@ def _quickly(values: Any, check: ValidatorFunctionWrapHandler) -> Any:
     return values if plain and 0 <= min(values) <= sum(values) < math.inf else check(values)
 
 
+H = TypeVar("H", bound="Head")
 Times = Annotated[list[Seconds], WrapValidator(_quickly)]
 
 
@@ -139,8 +140,8 @@ class Energy(_Part):
     provenance: Literal["rapl", "nvml", "estimated", "none"] = "none"
 
 
-class Record(_Part):
-    """One finished trial."""
+class Head(_Part):
+    """Which trial a record is of and how it ended: what can be known without its times."""
 
     format: Annotated[int, Field(ge=1, le=FORMAT)] = FORMAT
     study: str
@@ -149,9 +150,16 @@ class Record(_Part):
     kind: Kind
     status: Status
     reason: str = ""
+    config: dict[str, Level]
+    started: str
+    seconds: Finite
+
+
+class Record(Head):
+    """One finished trial."""
+
     log_tail: str = ""
     attempts: list[Attempt] = []
-    config: dict[str, Level]
     resolved: dict[str, Level | dict[str, Level]]
     measure: dict[str, Level | None]
     ranks: list[Rank] = []
@@ -166,8 +174,6 @@ class Record(_Part):
     throttled: str | None = None  # what was seen of throttling; "" for looked and seen none, None for cannot be seen
     epochs: list[Epoch] = []  # of a training trial
     target_accuracy: float | None = None
-    started: str
-    seconds: Finite
     command: str
 
     @model_validator(mode="after")
@@ -215,12 +221,37 @@ def _is_size(value: object) -> bool:
 
 def parse_record(content: bytes, where: str) -> Record:
     """A record from its JSON text; anything else is one clear sentence."""
+    return _parsed(Record, content, where)
+
+
+def parse_head(content: bytes, where: str) -> Head:
+    """The head of a record from its JSON text; its times are hardly looked at."""
     try:
-        return Record.model_validate(orjson.loads(content))
+        return Head.model_validate(orjson.loads(_without_ranks(content)))
+    except (orjson.JSONDecodeError, ValidationError):
+        return _parsed(Head, content, where)
+
+
+def _without_ranks(content: bytes) -> bytes:
+    """A record's text without its ranks, most of it, if it is written as records are; otherwise hardly valid JSON.
+
+    No text within quotes can look like a field, since its own quotes are escaped. A field of that name elsewhere makes
+    the cut a wrong one, with a brace too many or too few.
+
+    >>> _without_ranks(b'{"status":"ok","ranks":[{"rank":0}],"threads":1}')
+    b'{"status":"ok","threads":1}'
+    """
+    begin, end = content.find(b',"ranks":['), content.rfind(b',"threads":')
+    return content[:begin] + content[end:] if 0 <= begin < end else content
+
+
+def _parsed(kind: type[H], content: bytes, where: str) -> H:
+    try:
+        return kind.model_validate(orjson.loads(content))
     except (orjson.JSONDecodeError, ValidationError):
         pass  # the careful way below takes longer, and says what is wrong
     try:
-        return Record.model_validate_json(content)
+        return kind.model_validate_json(content)
     except ValidationError as errors:
         error = errors.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, error["loc"])) or "the document"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from steplab.core import catalogue
-from steplab.core.errors import StudyError, allowed, nearest
-from steplab.core.parsing import parsing, read_text
+from steplab.core.errors import InputError, StudyError, allowed, nearest
+from steplab.core.files import read_regular
+from steplab.core.parsing import parsing
 from steplab.core.study import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
 from steplab.core.trial import Level
 from steplab_worker.options import Option
@@ -23,18 +24,26 @@ _MAX_BYTES = 10_000_000
 S = TypeVar("S", bound=BaseModel)
 
 
-def read_study(path: Path) -> Study:
-    """Read and check a study file."""
-    return parse_study(_text(path), path)
+def read_study(path: Path, read: Callable[[Path, int], bytes] = read_regular) -> Study:
+    """Read and check a study file; `read` gives a file's content, at most so many bytes of it."""
+    return parse_study(_text(path, read), path)
 
 
-def _text(path: Path) -> str:
-    if path.is_dir():
-        raise StudyError("is a folder, not a study file", where=str(path), hint="give the .toml file in it")
-    if not path.exists():
-        hint = "`steplab init DIR` writes a starter study"
-        raise StudyError("there is no such file", where=str(path), hint=hint)
-    return read_text(path, _MAX_BYTES, StudyError)
+def _text(path: Path, read: Callable[[Path, int], bytes]) -> str:
+    try:
+        return read(path, _MAX_BYTES).decode()
+    except FileNotFoundError:
+        raise StudyError(
+            "there is no such file", where=str(path), hint="`steplab init DIR` writes a starter study"
+        ) from None
+    except IsADirectoryError:
+        raise StudyError("is a folder, not a study file", where=str(path), hint="give the .toml file in it") from None
+    except UnicodeDecodeError as error:
+        raise StudyError(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
+    except InputError as error:
+        raise StudyError(error.what, where=str(path), hint=error.hint) from None
+    except OSError as error:
+        raise StudyError(f"cannot be read ({error.strerror})", where=str(path)) from None
 
 
 def parse_study(text: str, path: Path) -> Study:

@@ -83,13 +83,13 @@ class Campaign:
             claimed = []
             for trial in waiting:
                 # Looked at again, because another laboratory may have finished it since.
-                if self.folder.record(trial.id).exists():
+                if self.folder.has(self.folder.record(trial.id)):
                     continue
                 if not self._claims.take(trial.id):
                     claimed.append(trial)
                     continue
                 try:
-                    if not self.folder.record(trial.id).exists():
+                    if not self.folder.has(self.folder.record(trial.id)):
                         yield trial
                 finally:
                     self._claims.release(trial.id)
@@ -280,9 +280,10 @@ def _data_info(resolved: Resolved, source: datasets.DataSource | None) -> DataIn
 
 def check_folder(folder: StudyFolder, study: Study) -> None:
     """A folder keeps one protocol: records measured otherwise must not be mixed."""
-    if not folder.study.exists() or not records.done(folder):
+    folder.must_hold_no_links()
+    if not folder.has(folder.study) or not records.done(folder):
         return
-    earlier = read_study(folder.study)
+    earlier = read_study(folder.study, folder.read)
     if earlier.protocol != study.protocol:
         what = "the folder holds trials of another kind or measurement protocol"
         raise StudyError(what, where=str(folder.root), hint="give another folder with --out, or restore [measure]")

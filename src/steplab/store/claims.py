@@ -1,23 +1,28 @@
 """Claims: several laboratories share one folder without locks by saying what each is at. Only advice.
 
 A claim names its laboratory's process and how long it may take. One whose process is gone (seen from the same host)
-or whose time is over counts for nothing, so a killed laboratory holds nobody up. If two laboratories still run the
-same trial, the first record stays.
+or whose time is over counts for nothing, so a killed laboratory holds nobody up; nor does one that cannot be read, be
+written or be believed. If two laboratories still run the same trial, the first record stays.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
+import orjson
 import psutil
 
+from steplab.core.errors import InputError
+from steplab.store.directory import Directory
 from steplab.store.paths import StudyFolder
+
+MOST_BYTES = 4096
+FRESH_S = 5.0  # so long a claim that cannot be read may be one that is being written
+CREDIBLE = 10.0  # times one's own patience: other laboratories may have other deadlines, but no endless ones
 
 
 @dataclass(frozen=True)
@@ -29,23 +34,20 @@ class Claims:
 
     def take(self, trial: str) -> bool:
         """Claim a trial; False if another laboratory is at it."""
-        path = self.folder.claim(trial)
-        content = json.dumps(_me() | {"expires": time.time() + self.patience_s})
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(content)
-        except FileExistsError:
-            if _alive(path):
-                return False
-            path.write_text(content, encoding="utf-8")
-        except OSError:
-            return True  # claims are only advice: a folder that takes none is no reason to stop
-        return True
+        content = orjson.dumps(_me() | {"expires": time.time() + self.patience_s})
+        with contextlib.suppress(OSError, InputError), self.folder.made(self.folder.claims) as claims:
+            try:
+                claims.create(trial, content)
+            except FileExistsError:
+                if _is_alive(claims, trial, CREDIBLE * self.patience_s):
+                    return False
+                claims.write(trial, content)
+        return True  # also in a folder that takes no claims: they are no reason to stop
 
     def release(self, trial: str) -> None:
         """Give a claim back."""
-        with contextlib.suppress(OSError):
-            self.folder.claim(trial).unlink()
+        with contextlib.suppress(OSError, InputError), self.folder.opened(self.folder.claims) as claims:
+            claims.remove(trial)
 
 
 def _me() -> dict[str, object]:
@@ -53,10 +55,11 @@ def _me() -> dict[str, object]:
     return {"host": socket.gethostname(), "pid": process.pid, "since": process.create_time()}
 
 
-def _alive(path: Path) -> bool:
+def _is_alive(claims: Directory, trial: str, most_s: float) -> bool:
+    """Whether somebody is at the trial, for at most so long."""
     try:
-        claim = json.loads(path.read_text(encoding="utf-8"))
-        if claim["expires"] < time.time():
+        claim = orjson.loads(claims.read(trial, MOST_BYTES))
+        if not 0 <= claim["expires"] - time.time() <= most_s:
             return False
         if claim["host"] != socket.gethostname():
             return True
@@ -64,5 +67,7 @@ def _alive(path: Path) -> bool:
         return pid != os.getpid() and bool(psutil.Process(pid).create_time() == claim["since"])
     except psutil.Error:
         return False
-    except (OSError, ValueError, KeyError, TypeError):
-        return path.exists() and time.time() - path.stat().st_mtime < 5  # half-written just now, or rubbish
+    except orjson.JSONDecodeError:
+        return abs(time.time() - claims.status(trial).st_mtime) < FRESH_S  # half-written just now, or rubbish
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return False

@@ -1,50 +1,85 @@
-"""Records on disk: written once, whole or not at all, without locks."""
+"""Records on disk: written once, whole or not at all, without locks; each has the name of the trial that it holds."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import os
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+from pydantic_core import PydanticSerializationError
 
 from steplab.core import aside
-from steplab.core.errors import RecordError, StoreError
-from steplab.core.record import MAX_BYTES, Record, parse_record
-from steplab.store.paths import StudyFolder
+from steplab.core.errors import InputError, RecordError, StoreError
+from steplab.core.record import MAX_BYTES, Head, Record, parse_head, parse_record
+from steplab.store.directory import Directory
+from steplab.store.paths import RECORD_SUFFIX, TRIAL, StudyFolder
+
+H = TypeVar("H", bound=Head)
+Parse = Callable[[bytes, str], H]
+
+
+class Signature(NamedTuple):
+    """What a file is without being read: another record of the same trial has another one."""
+
+    size: int
+    changed_ns: int  # which nobody can set back, unlike the time of the content
+    inode: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What has the name of a record, by its trial, not yet read; and what lies among the records under other names."""
+
+    records: dict[str, Signature]
+    strangers: tuple[str, ...]  # a sentence on each
 
 
 def prepare(folder: StudyFolder, study_text: str) -> None:
     """Make the folder and put the study file in it."""
     with _explained(folder.root):
-        folder.records.mkdir(parents=True, exist_ok=True)
-        folder.claims.mkdir(exist_ok=True)
-        aside.sweep(folder.records)
+        folder.root.mkdir(parents=True, exist_ok=True)
+        folder.must_hold_no_links()
+        with folder.made(folder.records) as records:
+            records.sweep()
+        with contextlib.suppress(OSError), folder.made(folder.claims) as claims:  # only advice
+            claims.sweep()
         write_file(folder.study, study_text.encode())
 
 
 def write_record(folder: StudyFolder, record: Record) -> bool:
     """Write a record; False if the trial already has one (another laboratory was faster: the first one stays)."""
-    content = record.model_dump_json().encode()
-    with _explained(folder.records), aside.file(folder.record(record.trial), content) as temporary:
-        try:
-            os.link(temporary, folder.record(record.trial))
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
-                raise
-            # No hard links on this file system: a rename, which lets the last one stay, is as atomic.
-            temporary.rename(folder.record(record.trial))
-    return True
+    path = folder.record(record.trial)
+    with _explained(folder.records), folder.opened(folder.records) as records:
+        return records.write_first(path.name, record_json(record))
+
+
+def record_json(record: Record) -> bytes:
+    r"""A record as JSON; what is not UTF-8 in the name of a folder is written as `\xff`."""
+    try:
+        return record.model_dump_json().encode()
+    except PydanticSerializationError:
+        return orjson.dumps(_readable(record.model_dump()))
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return re.sub("[\ud800-\udfff]", lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", value)
+    if isinstance(value, dict):
+        return {_readable(key): _readable(inner) for key, inner in value.items()}
+    return [_readable(inner) for inner in value] if isinstance(value, list) else value
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; what killed processes left beside it goes."""
+    """Write a file whole or not at all, in the place of a link of its name; what was left beside it is swept."""
     aside.sweep(path.parent)
-    with _explained(path.parent), aside.file(path, content) as temporary:
-        temporary.replace(path)
+    with _explained(path.parent), Directory.at(path.parent) as directory:
+        directory.write(path.name, content)
 
 
 @contextlib.contextmanager
@@ -57,31 +92,99 @@ def _explained(place: Path) -> Iterator[None]:
         raise StoreError(f"{place}: cannot be written ({error.strerror})") from None
 
 
-def read_record(path: Path) -> Record:
-    """Read one record."""
+def read_record(folder: StudyFolder, trial: str) -> Record:
+    """Read the record of a trial."""
+    with _opened(folder) as records:
+        return read_from(records, trial, parse_record)
+
+
+def read_heads(folder: StudyFolder, trials: Iterable[str]) -> Iterator[Head]:
+    """The heads of these trials' records; those that cannot be read are left out."""
+    with _opened(folder) as records:
+        for trial in trials:
+            with contextlib.suppress(RecordError):
+                yield read_from(records, trial, parse_head)
+
+
+def read_from(records: Directory, trial: str, parse: Parse[H]) -> H:
+    """The record of a trial, or its head alone, from the open directory of the records."""
+    name = trial + RECORD_SUFFIX
+    where = records.where(name)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise RecordError("is too large for a record", where=str(path))
-        return parse_record(path.read_bytes(), str(path))
+        made = parse(records.read(name, MAX_BYTES), where)
+    except (OSError, InputError) as error:
+        raise _unreadable(error, where) from None
+    if made.trial != trial:
+        raise RecordError(f"holds the trial {made.trial}, not the one of its name", where=where)
+    return made
+
+
+@contextlib.contextmanager
+def _opened(folder: StudyFolder) -> Iterator[Directory]:
+    """The directory of the records."""
+    try:
+        with folder.opened(folder.records) as records:
+            yield records
     except OSError as error:
-        raise RecordError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        raise _unreadable(error, str(folder.records)) from None
+
+
+def _unreadable(error: OSError | InputError, where: str) -> RecordError:
+    """Whatever keeps a record from being read, as one kind of error."""
+    if isinstance(error, RecordError):
+        return error
+    if isinstance(error, InputError):
+        return RecordError(error.what, where=error.where, hint=error.hint)
+    return RecordError(f"cannot be read ({error.strerror})", where=where)
+
+
+def listing(folder: StudyFolder) -> Listing:
+    """What lies in the folder of the records; nothing if there is none."""
+    found: dict[str, Signature] = {}
+    strangers = []
+    if folder.has(folder.records):
+        with _opened(folder) as records:
+            for entry in records.entries():
+                trial = _trial_of(entry.name)
+                if trial:
+                    about = entry.status
+                    found[trial] = Signature(about.st_size, about.st_ctime_ns, about.st_ino)
+                elif entry.name.endswith(RECORD_SUFFIX) and not entry.name.startswith("."):
+                    strangers.append(f"{records.where(entry.name)}: is not named by a trial's id")
+    return Listing(found, tuple(sorted(strangers)))
 
 
 def done(folder: StudyFolder) -> set[str]:
     """The ids of the trials that have a record."""
-    if not folder.records.is_dir():
+    if not folder.has(folder.records):
         return set()
-    return {path.stem for path in folder.records.glob("[!.]*.json")}
+    with _opened(folder) as records:
+        return {trial for name in records.names() if (trial := _trial_of(name))}
+
+
+def _trial_of(name: str) -> str:
+    """The trial whose record has that name; empty for other files."""
+    trial = name.removesuffix(RECORD_SUFFIX)
+    return trial if trial != name and TRIAL.fullmatch(trial) else ""
 
 
 def all_records(folder: StudyFolder) -> Iterator[Record]:
     """Every record of a study, in the order of ids."""
     for trial in sorted(done(folder)):
-        yield read_record(folder.record(trial))
+        yield read_record(folder, trial)
 
 
 def supersede(folder: StudyFolder, trial: str) -> None:
     """Put a record aside so that its trial runs again."""
-    with _explained(folder.root):
-        folder.superseded.mkdir(exist_ok=True)
-        folder.record(trial).rename(folder.superseded / f"{trial}.{uuid.uuid4().hex[:8]}.json")
+    _put_aside(folder, trial, folder.superseded)
+
+
+def put_damaged_aside(folder: StudyFolder, trial: str) -> None:
+    """Put aside what has the name of a trial's record and is none, so that the trial runs again."""
+    _put_aside(folder, trial, folder.damaged)
+
+
+def _put_aside(folder: StudyFolder, trial: str, place: Path) -> None:
+    name = folder.record(trial).name
+    with _explained(folder.root), folder.opened(folder.records) as records, folder.made(place) as other:
+        records.move(name, other, f"{trial}.{uuid.uuid4().hex[:8]}{RECORD_SUFFIX}")

@@ -79,10 +79,11 @@ def study_source(tables: Tables, folder: Path) -> Source:
     cleaned = _cleaned(frame)
     factors = tuple(name for name in tables.factors if name in cleaned.frame.columns)
     made = cleaned.frame
+    notes = (*cleaned.notes, *(f"left out: {problem}" for problem in tables.unreadable))
     if factors and made[list(factors)].duplicated().any():
         made = made.assign(configuration=made.groupby(list(factors), sort=False, dropna=False).ngroup())
-        return Source(made, cleaned.notes, "configuration", factors)
-    return Source(made, cleaned.notes, None, factors)
+        return Source(made, notes, "configuration", factors)
+    return Source(made, notes, None, factors)
 
 
 def _parquet(content: bytes) -> pd.DataFrame:

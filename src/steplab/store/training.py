@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from steplab.core.errors import RecordError
+from steplab.core.errors import InputError, RecordError
 from steplab.core.record import Epoch, Record
 from steplab.store import records
-from steplab.store.paths import StudyFolder
+from steplab.store.paths import TRIAL, StudyFolder
 
 TRIALS = (
     "epochs", "train_accuracy", "validation_accuracy", "best_validation_accuracy", "time_to_target_s", "train_s",
@@ -71,16 +70,23 @@ def epochs_table(good: Sequence[Record]) -> pa.Table:
 
 def forget_checkpoints(folder: StudyFolder, trial: str) -> None:
     """Remove the checkpoints of a trial that is done."""
-    shutil.rmtree(folder.checkpoint(trial), ignore_errors=True)
+    with contextlib.suppress(OSError, InputError), folder.opened(folder.checkpoints) as checkpoints:
+        checkpoints.remove_tree(trial)
 
 
 def sweep_checkpoints(folder: StudyFolder) -> None:
     """Remove checkpoints that a laboratory killed just after its record left; failed trials keep theirs."""
-    for place in folder.checkpoints.glob("*"):
-        path = folder.record(place.name)
-        with contextlib.suppress(RecordError):  # that is told where the record is read
-            if path.exists() and records.read_record(path).status == "ok":
-                forget_checkpoints(folder, place.name)
+    with contextlib.suppress(OSError, InputError), folder.opened(folder.checkpoints) as checkpoints:
+        for entry in list(checkpoints.entries()):
+            if TRIAL.fullmatch(entry.name) and entry.is_directory and _ended_well(folder, entry.name):
+                checkpoints.remove_tree(entry.name)
+
+
+def _ended_well(folder: StudyFolder, trial: str) -> bool:
+    try:
+        return records.read_record(folder, trial).status == "ok"
+    except RecordError:
+        return False  # there is none, or it is told where records are read
 
 
 def _number(value: float | None) -> float:

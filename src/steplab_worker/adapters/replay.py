@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from steplab_worker import adapter as base
@@ -41,12 +42,14 @@ def _key(config: Dict[str, Any], replicate: int) -> str:
 def index(folder: str, framework: str) -> Dict[str, str]:
     """The recorded trials of a framework: their factors -> the file."""
     records = os.path.join(folder, "records")
-    if not os.path.isdir(records):
+    if os.path.islink(records) or not os.path.isdir(records):
         raise NoRecording("%s holds no records" % folder)
     found = {}
     for name in sorted(os.listdir(records)):
         path = os.path.join(records, name)
-        if name.endswith(".json"):
+        # What is no regular file there, or has another name, is no record: it may be a stranger's.
+        regular = os.path.isfile(path) and not os.path.islink(path)
+        if regular and re.match(r"[0-9a-f]{16}\.json$", name):
             with open(path, encoding="utf-8") as file:
                 record = json.load(file)
             if record["config"].get("framework") == framework:
