@@ -103,7 +103,7 @@ def test_models_are_fitted_to_imported_times(in_process: Callable[..., Any], tmp
         (("kineto", "away"), "there is no such folder"),
         (("csv", "away.csv"), "there is no such file"),
         (("csv", "x.exe"), "is not a table"),
-        (("extrap", "away.txt"), "cannot be read"),
+        (("extrap", "away.txt"), "there is no such file"),
         (("csv", MMU[0], "--unit", "h"), "there is no unit 'h'"),
         (("csv", MMU[0], "--columns", "t_iter"), "is not NAME=VALUE"),
         (("csv", MMU[0], "--set", "batch_size=many"), "'many' is not a count"),
