@@ -195,3 +195,13 @@ def test_a_range_gives_the_same_values_as_ever(scale: str, ends: tuple[float, fl
         return min(int(exact), high) if span else exact
 
     assert [column.levels[code] for code in column.codes] == [value(u) for u in positions]
+
+
+def test_a_draw_whose_configurations_are_equal_in_part_says_how_many_are_planned() -> None:
+    text = (
+        '[study]\nname = "s"\n[factors]\nframework = "synthetic"\nnetwork = ["lenet5", "mlp"]\n'
+        'filters = { low = 4, high = 64 }\nbatch_size = [8, 16]\n[design]\ntype = "random"\nn = 100\n'
+    )
+    drawn = plan(parse_study(text, Path("s.toml")))
+    assert len(drawn.configurations) < 100
+    assert f"100 different configurations were asked for, {len(drawn.configurations)} are planned" in drawn.note

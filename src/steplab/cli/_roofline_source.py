@@ -57,15 +57,15 @@ def rooflines(
     named = source in networks.names() and not StudyFolder(folder).exists()
     if not named and (folder.is_dir() or "/" in source.partition(":")[0]):
         return list(_of_study(folder, roofs, modules))
-    return [_of_network(source, roofs, batch, shape, threads)]
+    return [_of_network(source, roofs, batch, shape, threads, modules)]
 
 
-def _of_network(network: str, roofs: Ceilings, batch: int, shape: str, threads: int) -> Roofline:
+def _of_network(network: str, roofs: Ceilings, batch: int, shape: str, threads: int, modules: Path | None) -> Roofline:
     from steplab.analysis.roofline import Roofline, estimated
     from steplab.cli.inspect import _shape, _workload
     from steplab.costs.network import cost
 
-    counted = cost(_workload(network, batch, _shape(shape), None, {}))
+    counted = cost(_workload(network, batch, _shape(shape), None, {}, modules))
     row = roofs.row(threads or max(row.threads for row in roofs.rows))
     notes = [f"{layer.name}: the cost of {layer.kind} is not known" for layer in counted.unknown]
     return Roofline(f"{counted.name}, batch {batch}", roofs.machine, row, tuple(estimated(counted, row)), tuple(notes))

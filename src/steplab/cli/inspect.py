@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, table
 from steplab.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def inspect(
     input_: Annotated[str, typer.Option("--input", help="Shape of a sample, e.g. 3x224x224.")] = "",
     classes: Annotated[int, typer.Option(min=0, help="Number of classes; 0 is the network's usual.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="An option of the network, e.g. filters=8.")] = None,
+    modules: ModulesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs.
@@ -34,7 +36,7 @@ def inspect(
     """
     from steplab.costs.network import cost
 
-    made = cost(_workload(network, batch, _shape(input_), classes or None, _options(set_ or [])))
+    made = cost(_workload(network, batch, _shape(input_), classes or None, _options(set_ or []), modules))
     if json:
         from steplab.costs.document import document
 
@@ -45,7 +47,12 @@ def inspect(
 
 
 def _workload(
-    network: str, batch: int, shape: tuple[int, ...] | None, classes: int | None, options: dict[str, str]
+    network: str,
+    batch: int,
+    shape: tuple[int, ...] | None,
+    classes: int | None,
+    options: dict[str, str],
+    modules: Path | None = None,
 ) -> Workload:
     kind = network.partition(":")[0] if ":" in network else ""
     if kind in ("onnx", "module") and (options or classes):
@@ -57,7 +64,7 @@ def _workload(
     if kind == "module":
         from steplab.runner.modules import trace_module
 
-        return trace_module(network, batch, shape)
+        return trace_module(network, batch, shape, folder=modules)
     from steplab.costs.builtin import builtin
 
     return builtin(network, batch, shape, classes, options)

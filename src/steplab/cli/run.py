@@ -84,7 +84,7 @@ def _own_code(study: Study, modules: Path | None) -> Path | None:
     """The folder of the study's own networks, if it has any, and a word on it: their code will run."""
     if not study.own_networks:
         return None
-    folder = (modules or study.path.parent).absolute()
+    folder = Path(os.path.abspath(modules or study.path.parent))  # noqa: PTH100 - without `..`, and links stay
     if not folder.is_dir():
         raise InputError("there is no such folder", where=f"--modules {folder}")
     console(stderr=True).print(

@@ -104,14 +104,19 @@ def plan(study: Study) -> Plan:
     if kept is not allowed:
         kept = kept.different()
     _check(study, kept)
-    return Plan(kept, Blocks(len(kept), study.design), _shortage(study, len(drawn)))
+    return Plan(kept, Blocks(len(kept), study.design), _shortage(study, len(drawn), len(kept)))
 
 
-def _shortage(study: Study, drawn: int) -> str:
-    """A word on a draw that asks for more configurations than there are."""
+def _shortage(study: Study, drawn: int, kept: int) -> str:
+    """A word on a draw that gives fewer configurations than were asked for."""
     n = study.design.n or 0
     asked = f"{study.path}, design.n: {n:,} different configurations were asked for"
-    return f"{asked}, but only {drawn:,} can be drawn" if drawn < n else ""
+    if drawn < n:
+        return f"{asked}, but only {drawn:,} can be drawn"
+    if kept < n:
+        why = "the others are excluded, or equal without the factors that their framework or network does not know"
+        return f"{asked}, {kept:,} are planned: {why}"
+    return ""
 
 
 def _check(study: Study, configurations: Configurations) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
-from steplab.core.steadiness import relative_error
+from steplab.core.steadiness import Drift, relative_error
 from steplab.core.step_time import shares_period, step_times
 from steplab.core.trial import accumulation
 from steplab.core.warm_up import CAP, is_steady
@@ -106,7 +106,18 @@ def _drift(native: Series) -> Doubt | None:
         return None
     way = "rises" if found.change > 0 else "falls"
     where = f"from iteration {found.at} of {len(native.times)} on" if found.at else "in the course of the trial"
-    return Doubt("drift", f"the step time {way} by {abs(found.change):.0%} {where}", abs(found.change) > DRIFT_BAD)
+    return Doubt(
+        "drift", f"the step time {way} by {abs(_of_the_start(found)):.0%} {where}", abs(found.change) > DRIFT_BAD
+    )
+
+
+def _of_the_start(drift: Drift) -> float:
+    """A change as a share of where the series began: a line's is known as a share of its middle.
+
+    >>> round(_of_the_start(Drift(-1.36)), 2), _of_the_start(Drift(-0.5, at=3)), _of_the_start(Drift(0.2))
+    (-0.81, -0.5, 0.2)
+    """
+    return drift.change / (1 - drift.change / 2) if drift.at is None and drift.change < 0 else drift.change
 
 
 def _outliers(native: Series) -> Doubt | None:
