@@ -3,11 +3,15 @@
 A file holds the state of rank 0, the epochs so far and the iteration times of all ranks. It appears whole or not at
 all. It is NumPy's own format without pickles, so reading one never runs code, and what does not fit the trial is not
 used: the one before it is, or the training begins afresh.
+
+The folder is opened once, without following a link, and everything is done relative to it: whatever takes its place
+in the study's folder meanwhile, nothing elsewhere is read, written or removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -16,6 +20,7 @@ import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -37,6 +42,10 @@ _DAMAGE = (
 
 class BadCheckpoint(Exception):
     """A file that this trial cannot go on from; the message says why."""
+
+
+class BadFolder(Exception):
+    """A place for checkpoints that may lead out of the study's folder; no OSError, which a training outlives."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,13 @@ class Checkpoints:
     def __init__(self, folder: str, about: Document, rank: int = 0):
         self.folder, self.about, self.rank = folder, about, rank
         self.own: List[int] = []  # epochs saved or restored by this process
+        self._descriptor: Optional[int] = None  # of the folder, from its first use on
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def newest(self, like: State) -> Tuple[Optional[Checkpoint], List[str]]:
         """The newest checkpoint that can be used, and what is wrong with newer ones."""
@@ -82,16 +98,16 @@ class Checkpoints:
 
     def load(self, epoch: int, like: State) -> Checkpoint:
         """Read the checkpoint of an epoch; its state must have the arrays of `like`."""
-        path = self._path(epoch)
+        name = _name(epoch)
         try:
-            found = _read(path, self.about, like)
+            found = _read(name, self._opened(), self.about, like)
             if found.epoch != epoch:
                 raise ValueError("it holds %d epochs" % found.epoch)
             if found.times.shape[0] <= self.rank:
                 raise ValueError("it has no times of rank %d" % self.rank)
         except _DAMAGE as error:
             what = "%s: %s" % (type(error).__name__, error)
-            raise BadCheckpoint("checkpoint %s was not used (%s)" % (os.path.basename(path), what[:300])) from None
+            raise BadCheckpoint("checkpoint %s was not used (%s)" % (name, what[:300])) from None
         self.own = [epoch]
         return found
 
@@ -102,43 +118,79 @@ class Checkpoints:
         arrays = {"state/" + name: array for name, array in made.state.items()}
         if any(array.dtype.hasobject for array in arrays.values()):
             raise TypeError("a state of plain numbers is needed")
-        os.makedirs(self.folder, exist_ok=True)
-        path = self._path(made.epoch)
-        aside = "%s.%d.part" % (path, os.getpid())
+        folder, name = self._opened(make=True), _name(made.epoch)
+        aside = "%s.%d.part" % (name, os.getpid())
         with contextlib.suppress(FileNotFoundError):
-            os.remove(aside)  # of a process that had the same number
+            os.remove(aside, dir_fd=folder)  # of a process that had the same number
         try:
-            with open(aside, "xb", opener=_without_links) as file:
+            with open(aside, "xb", opener=partial(_without_links, folder=folder)) as file:
                 np.savez(file, about=text, times=made.times, warmup=made.warmup, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(aside, path)
+            os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             with contextlib.suppress(FileNotFoundError):
-                os.remove(aside)
+                os.remove(aside, dir_fd=folder)
         self.own = [*self.own, made.epoch][-KEPT:]
-        self._remove_others()
+        self._remove_others(folder)
 
-    def _path(self, epoch: int) -> str:
-        return os.path.join(self.folder, "epoch-%05d.npz" % epoch)
+    def _opened(self, make: bool = False) -> int:
+        """The folder's descriptor, the same until `close`."""
+        if self._descriptor is None:
+            self._descriptor = _open_folder(self.folder, make)
+        return self._descriptor
 
     def _epochs(self) -> List[int]:
-        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
+        try:
+            names = os.listdir(self._opened())
+        except FileNotFoundError:
+            return []
         found = [re.match(r"epoch-(\d{5,9})\.npz$", name) for name in names]
         return [int(one.group(1)) for one in found if one]
 
-    def _remove_others(self) -> None:
+    def _remove_others(self, folder: int) -> None:
         """Older checkpoints, those that were no use, and what a killed rank left half-written."""
-        keep = {os.path.basename(self._path(epoch)) for epoch in self.own}
-        for name in os.listdir(self.folder):
+        keep = {_name(epoch) for epoch in self.own}
+        for name in os.listdir(folder):
             if name not in keep and re.match(r"epoch-\d+\.npz(\.\d+\.part)?$", name):
                 with contextlib.suppress(OSError):  # another laboratory removed it, or will
-                    os.remove(os.path.join(self.folder, name))
+                    os.remove(name, dir_fd=folder)
 
 
-def _read(path: str, about: Document, like: State) -> Checkpoint:
+def _name(epoch: int) -> str:
+    return "epoch-%05d.npz" % epoch
+
+
+def _open_folder(path: str, make: bool) -> int:
+    """Open STUDY/checkpoints/TRIAL; the way to the study's folder is the user's own and may have links."""
+    above, trial = os.path.split(path)
+    study, checkpoints = os.path.split(above)
+    root = os.open(study, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        middle = _open_inner(root, checkpoints, make, above)
+    finally:
+        os.close(root)
+    try:
+        return _open_inner(middle, trial, make, path)
+    finally:
+        os.close(middle)
+
+
+def _open_inner(outer: int, name: str, make: bool, shown: str) -> int:
+    if make:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=outer)
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=outer)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise BadFolder("%s is a link or a file; checkpoints need a directory there" % shown) from None
+
+
+def _read(name: str, folder: int, about: Document, like: State) -> Checkpoint:
     # Not `numpy.load`, which leaves a damaged file open.
-    with open(path, "rb", opener=_without_links) as raw, zipfile.ZipFile(raw) as file:
+    with open(name, "rb", opener=partial(_without_links, folder=folder)) as raw, zipfile.ZipFile(raw) as file:
         if any(one.compress_type != zipfile.ZIP_STORED for one in file.infolist()):
             raise ValueError("it is compressed")  # ours are not, and a small file must not become a huge one
         said = json.loads(_array(file, "about").tobytes().decode())
@@ -155,9 +207,9 @@ def _read(path: str, about: Document, like: State) -> Checkpoint:
     return Checkpoint(rows, int(said["attempt"]), times, warmup, state)
 
 
-def _without_links(path: str, flags: int) -> int:
-    """Open a regular file here and nowhere else, and wait for nobody: the folder may come from a stranger."""
-    opened = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+def _without_links(name: str, flags: int, folder: int) -> int:
+    """Open a regular file in the folder and nowhere else, and wait for nobody: the folder may come from a stranger."""
+    opened = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
         raise OSError("it is no regular file")

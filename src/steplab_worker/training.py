@@ -27,13 +27,15 @@ def train(job: TrialJob, session: Session, ask: Ask, rank: int) -> Document:
     """Train as the laboratory directs; the raw times of every iteration and the last epoch's loss."""
     session.enter("native")
     source = session.source()
+    shelf = Checkpoints(job.train.folder, identity(job), rank)
     try:
-        run = _Run(job, job.train, session, source, rank)
+        run = _Run(job, job.train, session, source, shelf)
         go_on = run.begin(ask)
         while go_on:
             go_on = run.epoch(ask)
         return {"modes": {"native": run.mode()}, "layers": None, "loss": run.loss}
     finally:
+        shelf.close()
         source.close()
 
 
@@ -76,9 +78,9 @@ def _parts(indices: np.ndarray, length: int) -> List[np.ndarray]:
 class _Run:
     """One rank's training, from the start or from a checkpoint."""
 
-    def __init__(self, job: TrialJob, plan: TrainingPlan, session: Session, source: Source, rank: int):
-        self.job, self.plan, self.session, self.source, self.rank = job, plan, session, source, rank
-        self.shelf = Checkpoints(plan.folder, identity(job), rank)
+    def __init__(self, job: TrialJob, plan: TrainingPlan, session: Session, source: Source, shelf: Checkpoints):
+        self.job, self.plan, self.session, self.source, self.shelf = job, plan, session, source, shelf
+        self.rank = shelf.rank
         self.rows: List[Document] = []
         self.attempt = 0
         self.times: List[List[float]] = []  # of all ranks in rank 0, of this one elsewhere

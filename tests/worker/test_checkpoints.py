@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steplab_worker.checkpoints import Checkpoint, Checkpoints
+from steplab_worker.checkpoints import BadFolder, Checkpoint, Checkpoints
 
 STATE = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array(7)}
 ABOUT = {"trial": "0123456789abcdef", "seed": 1}
@@ -30,11 +32,12 @@ def made(epochs: int) -> Checkpoint:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Checkpoints:
-    kept = Checkpoints(str(tmp_path / "trial"), ABOUT)
-    for epoch in (1, 2, 3):
-        kept.save(made(epoch))
-    return kept
+def shelf(tmp_path: Path) -> Iterator[Checkpoints]:
+    (tmp_path / "study").mkdir()
+    with closing(Checkpoints(str(tmp_path / "study" / "checkpoints" / "trial"), ABOUT)) as kept:
+        for epoch in (1, 2, 3):
+            kept.save(made(epoch))
+        yield kept
 
 
 def files(shelf: Checkpoints) -> list[str]:
@@ -128,14 +131,14 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_not_used(shelf: Checkpoints)
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_damage_is_noticed_or_harmless(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    shelf = Checkpoints(str(tmp_path_factory.mktemp("shelf")), ABOUT)
-    shelf.save(made(1))
-    path = Path(shelf.folder) / "epoch-00001.npz"
-    content = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(content)
-    found, notes = shelf.newest(STATE)
+    with closing(Checkpoints(str(tmp_path_factory.mktemp("shelf")), ABOUT)) as shelf:
+        shelf.save(made(1))
+        path = Path(shelf.folder) / "epoch-00001.npz"
+        content = bytearray(path.read_bytes())
+        for _ in range(data.draw(st.integers(1, 4))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        path.write_bytes(content)
+        found, notes = shelf.newest(STATE)
     assert (found is None) == bool(notes)
     if found is not None:
         assert found.rows == made(1).rows
@@ -171,3 +174,55 @@ def test_nothing_is_written_through_a_link(shelf: Checkpoints, tmp_path: Path) -
     assert outside.read_text() == "mine"
     assert files(shelf) == ["epoch-00003.npz", "epoch-00004.npz"]
     assert shelf.newest(STATE)[0].epoch == 4
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder outside of the study with files that look like checkpoints, at `top/trial` by a link."""
+    folder = tmp_path / "victim"
+    folder.mkdir()
+    for name in ("epoch-00001.npz", "epoch-00009.npz"):
+        (folder / name).write_text("mine")
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "trial").symlink_to(folder)
+    return folder
+
+
+def assert_untouched(victim: Path) -> None:
+    content = {path.name: path.read_bytes() for path in victim.iterdir()}
+    assert content == {"epoch-00001.npz": b"mine", "epoch-00009.npz": b"mine"}
+
+
+def swap(folder: Path, target: Path) -> Path:
+    """Put a link in the place of a folder; where the folder is now."""
+    moved = folder.rename(folder.with_name("moved"))
+    folder.symlink_to(target)
+    return moved
+
+
+def test_a_link_that_takes_the_place_of_all_checkpoints_leads_nowhere(shelf: Checkpoints, victim: Path) -> None:
+    moved = swap(Path(shelf.folder).parent, victim.parent / "top")
+    shelf.save(made(4))
+    assert_untouched(victim)
+    assert sorted(path.name for path in (moved / "trial").iterdir()) == ["epoch-00003.npz", "epoch-00004.npz"]
+    assert shelf.newest(STATE)[0].epoch == 4
+
+
+def test_a_link_that_takes_the_place_of_a_trial_s_folder_leads_nowhere(shelf: Checkpoints, victim: Path) -> None:
+    moved = swap(Path(shelf.folder), victim)
+    shelf.save(made(4))
+    assert_untouched(victim)
+    assert sorted(path.name for path in moved.iterdir()) == ["epoch-00003.npz", "epoch-00004.npz"]
+
+
+@pytest.mark.parametrize("level", ["checkpoints", "trial"])
+def test_a_link_that_is_there_first_is_an_error(tmp_path: Path, victim: Path, level: str) -> None:
+    study = tmp_path / "study"
+    (study if level == "checkpoints" else study / "checkpoints").mkdir(parents=True)
+    target = tmp_path / "top" if level == "checkpoints" else victim
+    (study / "checkpoints" / "trial" if level == "trial" else study / "checkpoints").symlink_to(target)
+    with closing(Checkpoints(str(study / "checkpoints" / "trial"), ABOUT)) as shelf:
+        for use in (lambda: shelf.newest(STATE), lambda: shelf.load(1, STATE), lambda: shelf.save(made(1))):
+            with pytest.raises(BadFolder, match=f"{level} is a link or a file"):
+                use()
+    assert_untouched(victim)
