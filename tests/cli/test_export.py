@@ -72,6 +72,16 @@ def test_every_target_is_written(where: str, folder: Path, in_process: Callable[
     assert Path(folder.parent, ran.json["file"]).exists()
 
 
+def test_the_experiment_of_a_folder_whose_name_is_not_utf8_is_readable(
+    folder: Path, in_process: Callable[..., Any]
+) -> None:
+    odd = folder.rename(folder.with_name("n\udcff x"))
+    ran = in_process("export", odd, "--to", "mlflow:out")
+    assert ran.code == 0, ran.err
+    (about,) = (odd.parent / "out").glob("*/meta.yaml")
+    assert r'name: "n\\xff x"' in about.read_text()
+
+
 def test_extra_p_gives_back_what_it_was_given(folder: Path, in_process: Callable[..., Any]) -> None:
     assert in_process("export", folder, "--to", "x.extrap.txt").code == 0
     assert in_process("import", "extrap", "x.extrap.txt", "--out", "back").code == 0

@@ -94,3 +94,12 @@ def assert_harmless(steplab: Callable[..., Any], folder: Path) -> None:
     assert "alert(1)" in page
     assert "<script>alert(1)" not in page
     assert "<img src=x" not in page
+
+
+def test_a_folder_whose_name_is_not_utf8_is_readable(
+    steplab: Callable[..., Any], study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    assert steplab("run", study_file(), "--out", "n\udcff x").code == 0
+    ran = steplab("report", "n\udcff x", "--out", "page.html")
+    assert ran.code == 0, ran.err
+    assert r"n\xff x" in (tmp_path / "page.html").read_text()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +25,15 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a symbolic link",
 }
+
+
+def readable(name: str) -> str:
+    r"""Text with the name of a file in it, fit for any document: what is not UTF-8 is written as `\xff`.
+
+    >>> print(readable("caf\udce9"))
+    caf\xe9
+    """
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", name)
 
 
 def read_regular(path: Path, limit: int) -> bytes:

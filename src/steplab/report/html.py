@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from steplab.analysis.noise import Noise
+from steplab.core.files import readable
 from steplab.report.data import ReportData
 from steplab.report.figures import CHARTS
 from steplab.report.tables import tables
@@ -54,6 +55,7 @@ def content(data: ReportData) -> Content:
         charts=[_Shown(c.id, c.title, c.reading, c.id in drawn, data.notes.get(c.id, ())) for c in CHARTS],
         missing=[chart for chart in CHARTS if chart.id not in drawn], offered=bool(sliders["models"]),
     )  # fmt: skip
+    main = readable(main)  # the commands name the folder
     plain = _safe(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS))
     version = hashlib.sha256(plain + main.encode()).hexdigest()[:16]
     return Content(data.title, data.description, main, b'{"version":"%s",%s' % (version.encode(), plain[1:]), version)

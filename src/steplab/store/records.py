@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pydantic_core import PydanticSerializationError
 
 from steplab.core import aside
 from steplab.core.errors import InputError, RecordError, StoreError
+from steplab.core.files import readable
 from steplab.core.record import MAX_BYTES, Head, Record, parse_head, parse_record
 from steplab.store.directory import Directory
 from steplab.store.paths import RECORD_SUFFIX, TRIAL, StudyFolder
@@ -69,7 +69,7 @@ def record_json(record: Record) -> bytes:
 
 def _readable(value: Any) -> Any:
     if isinstance(value, str):
-        return re.sub("[\ud800-\udfff]", lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", value)
+        return readable(value)
     if isinstance(value, dict):
         return {_readable(key): _readable(inner) for key, inner in value.items()}
     return [_readable(inner) for inner in value] if isinstance(value, list) else value

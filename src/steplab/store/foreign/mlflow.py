@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from steplab.core.errors import TableError
+from steplab.core.files import readable
 from steplab.store.columns import ALWAYS
 from steplab.store.foreign.imported import appearing
 from steplab.store.tables import Tables
@@ -33,6 +34,7 @@ def write_mlflow(tables: Tables, name: str, out: Path) -> int:
     trials = tables.trials
     if not len(trials):
         raise TableError("the study has no trials to export")
+    name = readable(name)
     experiment = str(int(hashlib.sha256(name.encode()).hexdigest()[:15], 16))
     began = min(_milliseconds(row["started"]) for _, row in trials.iterrows())
     with appearing(out) as place:
