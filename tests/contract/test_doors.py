@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -80,7 +81,7 @@ def descendants(root: int) -> list[int]:
 def doors_of(pid: int) -> Iterator[Door]:
     try:
         network = str(Path(f"/proc/{pid}/ns/net").readlink())
-        sockets = {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        sockets = open_files(pid)
         for kind in ("tcp", "tcp6"):
             for row in rows_of(pid, kind):
                 if row[3] == LISTENING and f"socket:[{row[9]}]" in sockets:
@@ -90,6 +91,14 @@ def doors_of(pid: int) -> Iterator[Door]:
                 yield Door(pid, network, "unix", row[7] if len(row) > 7 else "")
     except OSError:
         return  # the process has ended
+
+
+def open_files(pid: int) -> set[str]:
+    targets = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            targets.add(str(path.readlink()))
+    return targets
 
 
 def rows_of(pid: int, kind: str) -> list[list[str]]:

@@ -79,7 +79,10 @@ def test_a_member_with_the_token_is_heard(room: Room, lines: Lines, connect: Cal
 
 @pytest.mark.parametrize(
     "changes",
-    [*({"token": wrong} for wrong in ("x", None, 1)), *({"rank": wrong} for wrong in (2, -1, True, "0", [0]))],
+    [
+        *({"token": wrong} for wrong in ("x", None, 1, "\ud800")),
+        *({"rank": wrong} for wrong in (2, -1, True, "0", [0])),
+    ],
 )
 def test_a_wrong_greeting_is_closed(
     room: Room, lines: Lines, connect: Callable[..., socket.socket], changes: dict[str, object]

@@ -96,6 +96,23 @@ def test_run_warns_and_runs_where_there_is_no_private_network(tmp_path: Path, st
     assert "PyTorch: each rank's gloo or NCCL on 127.0.0.1" in done.stderr
 
 
+SUDDEN = """
+from steplab.runner import environments, launch
+launch.obstacle = lambda: ""  # as it was when the study began
+try:
+    launch.RankGroup(launch.GroupKey("torch", "", 2, 1, 2), environments.find("torch"), [])
+except launch.EnvironmentFault as fault:
+    print(fault)
+"""
+
+
+@pytest.mark.framework("torch")
+def test_ranks_whose_private_network_fails_later_do_not_start(tmp_path: Path) -> None:
+    command = shlex.join([sys.executable, "-c", SUDDEN])
+    done = ran(["unshare", "--user", "--map-root-user", "sh", "-c", FORBIDDEN.format(command)], tmp_path)
+    assert done.stdout.startswith("the ranks' private network cannot be made ("), done.stderr
+
+
 @pytest.mark.parametrize(
     ("factors", "told"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import contextlib
 import gc
 import importlib
 import sys
@@ -85,6 +86,14 @@ def _leave() -> None:
         gc.freeze()
 
 
+def _print_error(error: SteplabError) -> None:
+    """The error as a document; where stdout takes none, the sentence on stderr and the exit code must do."""
+    from steplab.cli._output import print_json
+
+    with contextlib.suppress(SteplabError, SystemExit):
+        print_json({"error": str(error)})
+
+
 def main() -> None:
     """Run the command line; whatever goes wrong becomes one sentence and an exit code."""
     from steplab.cli._streams import guard
@@ -99,9 +108,7 @@ def main() -> None:
             sys.stdout.flush()  # a full disk may show here only
     except SteplabError as error:
         if "--json" in sys.argv:
-            from steplab.cli._output import print_json
-
-            print_json({"error": str(error)})
+            _print_error(error)
         print(f"steplab: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

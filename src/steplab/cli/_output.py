@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
 # Control characters but tab and newline, signs that turn the direction of writing, and halves of signs, of which the
 # name of a file has some that is not UTF-8.
-STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_ASCII = re.compile("[^\n -~]")
 
 

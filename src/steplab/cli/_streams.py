@@ -95,16 +95,16 @@ class Stream(io.TextIOWrapper):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno())
         os.close(nowhere)
-        if error.errno == errno.EPIPE:
-            raise SystemExit(0)  # `steplab analyze DIR | head -1` has seen enough
         self._tell(error)
 
     def _tell(self, error: OSError) -> None:
+        if error.errno == errno.EPIPE:
+            raise SystemExit(0)  # `steplab analyze DIR | head -1` has seen enough
         raise StoreError(f"stdout: cannot be written ({error.strerror})")
 
 
 class Logs(Stream):
-    """Stderr: a full disk behind it is no reason to end a study that is being measured."""
+    """Stderr: that nobody reads it, or a full disk behind it, is no reason to end a study that is being measured."""
 
     def _tell(self, error: OSError) -> None:
         pass

@@ -139,7 +139,7 @@ def _set_aside(folder: StudyFolder, trials: Plan, retry_failed: bool) -> Overvie
     for trial in seen.damaged:
         records.put_damaged_aside(folder, trial)
     tell(seen.damaged.values(), f"put into {folder.damaged}")
-    tell(seen.strangers)
+    tell([*seen.unreachable.values(), *seen.strangers])
     failed = {trial for trial, brief in seen.briefs.items() if is_failure(brief.status)} if retry_failed else ()
     for trial in trials.among(failed) if failed else ():
         records.supersede(folder, trial)
@@ -152,7 +152,7 @@ def _run(campaign: Campaign, left: int, limit: int | None, expected_s: float, qu
 
     with _progress(left if limit is None else min(left, limit), expected_s, quiet) as bar:
         campaign.on_start, campaign.on_record, campaign.look_around = bar.start, bar.record, bar.refresh
-        campaign.on_epoch = bar.epoch
+        campaign.on_epoch, campaign.on_wait = bar.epoch, bar.wait
         with listening(bar.stopping) as stop:
             campaign.run(stop, limit)
     return stop.asked
@@ -172,6 +172,9 @@ class _Bar:
 
         self.progress.update(self.task, description=describe(trial.config))
         self.progress.refresh()
+
+    def wait(self, trial: Trial, holder: str) -> None:
+        self.progress.console.print(f"waiting for the trial {trial.id}: it is claimed by {holder}")
 
     def epoch(self, trial: Trial, epoch: int) -> None:
         from steplab.core.trial import describe

@@ -50,6 +50,7 @@ class Campaign:
     modules: Path | None = None  # where the study's own networks are
     on_record: Callable[[Record], None] = lambda record: None
     on_start: Callable[[Trial], None] = lambda trial: None
+    on_wait: Callable[[Trial, str], None] = lambda trial, holder: None
     look_around: Callable[[], None] = lambda: None
     on_epoch: Callable[[Trial, int], None] = lambda trial, epoch: None
 
@@ -93,6 +94,8 @@ class Campaign:
                         yield trial
                 finally:
                     self._claims.release(trial.id)
+            if claimed and waiting is not claimed:
+                self.on_wait(claimed[0], self._claims.holder(claimed[0].id))
             waiting = claimed
             if waiting:
                 time.sleep(POLL_S)

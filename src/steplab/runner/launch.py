@@ -17,7 +17,7 @@ from steplab.core.errors import EnvironmentFault
 from steplab.runner import processes, worker
 from steplab.runner.environments import Environment
 from steplab.runner.lines import Document, Lines, Said
-from steplab.runner.private_network import NoPrivateNetwork, PrivateNetwork, open_network
+from steplab.runner.private_network import NoPrivateNetwork, PrivateNetwork, obstacle, open_network
 from steplab.runner.processes import Process
 from steplab.runner.room import Room
 from steplab_worker.job import GroupJob
@@ -85,10 +85,13 @@ class RankGroup:
         """Where several processes meet; nothing for one process, and where the system allows none."""
         if len(self.members) == 1 or not catalogue.framework(self.key.framework).doors:
             return None
+        if obstacle():
+            return None  # `run` and `doctor` have said so
         try:
             return open_network()
-        except NoPrivateNetwork:
-            return None  # `run` and `doctor` have said so
+        except (NoPrivateNetwork, OSError) as error:
+            # What was possible a moment ago: the ranks must not be open to others without a word.
+            raise EnvironmentFault(f"the ranks' private network cannot be made ({error})") from None
 
     @property
     def hello(self) -> dict[int, Document]:
@@ -203,10 +206,11 @@ class RankGroup:
             connection = self._lines.connection(number)
             if connection is None:
                 continue
-            connection.settimeout(GRACE_S)
+            connection.setblocking(False)
             with contextlib.suppress(OSError):
-                if not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                if not connection.recv(1, socket.MSG_PEEK):
                     continue
+            connection.settimeout(GRACE_S)
             with contextlib.suppress(OSError):
                 os.kill(self.hello[number]["pid"], signal.SIGKILL)
                 while connection.recv(1 << 20):

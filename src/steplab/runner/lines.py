@@ -22,6 +22,7 @@ Document = dict[str, Any]
 CHUNK_BYTES = 1 << 20
 GREETING_BYTES = 4096  # a longer first line is no greeting
 DOCUMENT_BYTES = 1 << 30  # a longer line is no document
+SEND_S = 10.0
 MOST_STRANGERS = 64  # lines that have not greeted; beyond that the oldest is closed
 
 
@@ -85,7 +86,7 @@ class Lines:
         """Send a document; a rank that is gone shows by its end, not here."""
         connection = self._known[rank].connection
         with contextlib.suppress(OSError):
-            connection.setblocking(True)
+            connection.settimeout(SEND_S)  # a stopped rank takes nothing; its trial's deadline will tell
             connection.sendall(json.dumps(document, separators=(",", ":")).encode() + b"\n")
         with contextlib.suppress(OSError):
             connection.setblocking(False)
@@ -150,7 +151,7 @@ class Lines:
             line.connection.close()
 
     def _take(self, line: _Line, text: bytes) -> None:
-        document = _document(text)
+        document = _document(text) if len(text) <= line.limit else None
         if line.member is None and line in self._strangers:
             self._greet(line, document)
         elif line.member is not None and document is None:
@@ -160,7 +161,7 @@ class Lines:
 
     def _greet(self, line: _Line, document: Document | None) -> None:
         token, rank = (document or {}).get("token"), (document or {}).get("rank")
-        right = isinstance(token, str) and hmac.compare_digest(token.encode(), self._token.encode())
+        right = isinstance(token, str) and token.isascii() and hmac.compare_digest(token, self._token)
         new = type(rank) is int and 0 <= rank < self._members and rank not in self._known
         if document is None or not right or not new:
             self._drop(line)

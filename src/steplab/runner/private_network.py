@@ -6,6 +6,7 @@ A network namespace (Linux) keeps everybody else out. Where the system allows no
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -20,7 +21,6 @@ from steplab.core import catalogue
 from steplab.core.study import Study
 from steplab.runner import _namespace
 
-PATIENCE_S = 20.0
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
@@ -62,7 +62,14 @@ def open_network() -> PrivateNetwork:
         kinds = [("net", _namespace.CLONE_NEWNET)]
         if (places / "user").readlink() != Path("/proc/self/ns/user").readlink():
             kinds.insert(0, ("user", _namespace.CLONE_NEWUSER))
-        return PrivateNetwork(tuple((kind, os.open(places / name, os.O_RDONLY)) for name, kind in kinds))
+        with contextlib.ExitStack() as opened:
+            descriptors = []
+            for name, kind in kinds:
+                descriptor = os.open(places / name, os.O_RDONLY)
+                opened.callback(os.close, descriptor)
+                descriptors.append((kind, descriptor))
+            opened.pop_all()
+        return PrivateNetwork(tuple(descriptors))
 
 
 @cache

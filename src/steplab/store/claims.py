@@ -44,6 +44,15 @@ class Claims:
                 claims.write(trial, content)
         return True  # also in a folder that takes no claims: they are no reason to stop
 
+    def holder(self, trial: str) -> str:
+        """Who is at a trial, as it says of itself."""
+        with contextlib.suppress(OSError, InputError, ValueError, KeyError, TypeError, OverflowError):
+            with self.folder.opened(self.folder.claims) as claims:
+                claim = orjson.loads(claims.read(trial, MOST_BYTES))
+            minutes = max(0.0, claim["expires"] - time.time()) / 60
+            return f"process {int(claim['pid'])} on {claim['host']}, for at most {minutes:.0f} minutes more"
+        return "another laboratory"
+
     def release(self, trial: str) -> None:
         """Give a claim back."""
         with contextlib.suppress(OSError, InputError), self.folder.opened(self.folder.claims) as claims:

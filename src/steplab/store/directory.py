@@ -119,6 +119,11 @@ class Directory:
         with self._aside(name, content) as temporary:
             os.replace(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
+    def must_be_writable(self) -> None:
+        """Say so if nothing can be written here."""
+        with self._aside("probe", b""):
+            pass
+
     def write_first(self, name: str, content: bytes, mode: int = 0o666) -> bool:
         """Write a file whole or not at all; False if there is one of that name, which stays."""
         here = self.descriptor

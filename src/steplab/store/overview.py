@@ -13,7 +13,7 @@ from steplab.core.record import Record, parse_head, parse_record
 from steplab.store import cache, records
 from steplab.store.brief import Brief, counted
 from steplab.store.paths import StudyFolder
-from steplab.store.records import H, Parse, Signature
+from steplab.store.records import H, OutOfReach, Parse, Signature
 
 LOOKED_THROUGH_BYTES = 1 << 26  # records that are read as a whole; of more than that, only the heads
 
@@ -25,13 +25,14 @@ class Overview:
     signatures: Mapping[str, Signature]
     briefs: Mapping[str, Brief]
     damaged: Mapping[str, str]  # what has the name of a trial's record and is none, with a sentence
+    unreachable: Mapping[str, str]  # what cannot be read, though it may be a record, with a sentence
     strangers: tuple[str, ...]  # a sentence on each file among the records that has not even the name of one
     unjudged: int  # of how many records only the head was read
 
     @property
     def problems(self) -> tuple[str, ...]:
         """A sentence on each file that was left out."""
-        return (*self.damaged.values(), *self.strangers)
+        return (*self.damaged.values(), *self.unreachable.values(), *self.strangers)
 
 
 def overview(
@@ -46,13 +47,14 @@ def overview(
     fresh = sorted(listing.records.keys() - briefs.keys())
     few = sum(listing.records[trial].size for trial in fresh) <= LOOKED_THROUGH_BYTES
     damaged: dict[str, str] = {}
+    unreachable: dict[str, str] = {}
     made_of = _made(folder, fresh, parse_record, brief) if few else _made(folder, fresh, parse_head, counted)
     for trial, made in made_of:
         if isinstance(made, RecordError):
-            damaged[trial] = str(made)
+            (unreachable if isinstance(made, OutOfReach) else damaged)[trial] = str(made)
         else:
             briefs[trial] = made
-    return Overview(listing.records, briefs, damaged, listing.strangers, 0 if few else len(fresh))
+    return Overview(listing.records, briefs, damaged, unreachable, listing.strangers, 0 if few else len(fresh))
 
 
 def _known(folder: StudyFolder, signatures: Mapping[str, Signature], before: Overview | None) -> dict[str, Brief]:

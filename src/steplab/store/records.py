@@ -15,13 +15,20 @@ from pydantic_core import PydanticSerializationError
 
 from steplab.core import aside
 from steplab.core.errors import InputError, RecordError, StoreError
-from steplab.core.files import readable
+from steplab.core.files import expect_regular, readable
 from steplab.core.record import MAX_BYTES, Head, Record, parse_head, parse_record
 from steplab.store.directory import Directory
 from steplab.store.paths import RECORD_SUFFIX, TRIAL, StudyFolder
 
 H = TypeVar("H", bound=Head)
 Parse = Callable[[bytes, str], H]
+
+# What keeps a good record from being read.
+NOT_NOW = {errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
+
+
+class OutOfReach(RecordError):
+    """A record is there, but this user, or just now nobody, can read it: it may be a good one."""
 
 
 class Signature(NamedTuple):
@@ -47,6 +54,7 @@ def prepare(folder: StudyFolder, study_text: str) -> None:
         folder.must_hold_no_links()
         with folder.made(folder.records) as records:
             records.sweep()
+            records.must_be_writable()  # better now than after the first trial
         with contextlib.suppress(OSError), folder.made(folder.claims) as claims:  # only advice
             claims.sweep()
         write_file(folder.study, study_text.encode())
@@ -78,8 +86,16 @@ def _readable(value: Any) -> Any:
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, in the place of a link of its name; what was left beside it is swept."""
     aside.sweep(path.parent)
-    with _explained(path.parent), Directory.at(path.parent) as directory:
-        directory.write(path.name, content)
+    with _explained(path.parent):
+        _must_be_replaceable(path)
+        with Directory.at(path.parent) as directory:
+            directory.write(path.name, content)
+
+
+def _must_be_replaceable(path: Path) -> None:
+    """A device or a FIFO must not become a file: `--out /dev/null` would take it from everybody."""
+    with contextlib.suppress(FileNotFoundError):
+        expect_regular(path.stat().st_mode, str(path))
 
 
 @contextlib.contextmanager
@@ -135,7 +151,8 @@ def _unreadable(error: OSError | InputError, where: str) -> RecordError:
         return error
     if isinstance(error, InputError):
         return RecordError(error.what, where=error.where, hint=error.hint)
-    return RecordError(f"cannot be read ({error.strerror})", where=where)
+    kind = OutOfReach if error.errno in NOT_NOW else RecordError
+    return kind(f"cannot be read ({error.strerror})", where=where)
 
 
 def listing(folder: StudyFolder) -> Listing:
@@ -186,5 +203,10 @@ def put_damaged_aside(folder: StudyFolder, trial: str) -> None:
 
 def _put_aside(folder: StudyFolder, trial: str, place: Path) -> None:
     name = folder.record(trial).name
-    with _explained(folder.root), folder.opened(folder.records) as records, folder.made(place) as other:
+    with (
+        _explained(folder.root),
+        folder.opened(folder.records) as records,
+        folder.made(place) as other,
+        contextlib.suppress(FileNotFoundError),  # another laboratory has moved it just now
+    ):
         records.move(name, other, f"{trial}.{uuid.uuid4().hex[:8]}{RECORD_SUFFIX}")
