@@ -38,7 +38,9 @@ class Ranks:
         counting = catalogue.framework(framework).roles.values() if workers > 1 else ()
         counts = tuple((name, value) for name, value in options.items() if name in counting)
         key = GroupKey(framework, "", workers, 1, processes, options=counts)
-        group = self.pool.group(key, None, START_S, lambda: None)
+        with pytest.MonkeyPatch.context() as patch:  # while they start: other tests' ranks are the product's own
+            patch.setattr(worker, "WORKER", PROBE)
+            group = self.pool.group(key, None, START_S, lambda: None)
         if isinstance(group, Failure):
             pytest.fail(f"{group.reason}\n{group.log_tail}", pytrace=False)
         job = trial_job(proof | {"processes": processes}, options, **said)
@@ -104,10 +106,8 @@ def trial_job(
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """The groups of ranks; all are ended after the last test."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker, "WORKER", PROBE)
-        made = Ranks(tmp_path_factory.mktemp("contract"))
-        try:
-            yield made
-        finally:
-            made.pool.close()
+    made = Ranks(tmp_path_factory.mktemp("contract"))
+    try:
+        yield made
+    finally:
+        made.pool.close()
