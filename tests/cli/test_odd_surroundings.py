@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -12,11 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 STEPLAB = [sys.executable, "-m", "steplab"]
 # Without root's right to read and write everything; for other users it changes nothing.
 ORDINARY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+def ordinary_run(study: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a study as a user who may not read and write everything."""
+    command = [*ORDINARY, *STEPLAB, "run", str(study), "--out", "out"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -50,13 +58,7 @@ def test_no_output_takes_the_place_of_what_is_no_file(
 def test_a_record_out_of_reach_is_not_put_aside(study: Path, tmp_path: Path) -> None:
     record = min((tmp_path / "out/records").iterdir())
     record.chmod(0)
-    ran = subprocess.run(
-        [*ORDINARY, *STEPLAB, "run", str(study), "--out", "out"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = ordinary_run(study, tmp_path)
     assert record.exists()
     assert not (tmp_path / "out/damaged").exists()
     assert f"left out: out/records/{record.name}: cannot be read (Permission denied)" in ran.stderr
@@ -66,13 +68,7 @@ def test_records_that_cannot_be_written_are_said_before_anything_runs(study: Pat
     for record in (tmp_path / "out/records").iterdir():
         record.unlink()
     (tmp_path / "out/records").chmod(0o555)
-    ran = subprocess.run(
-        [*ORDINARY, *STEPLAB, "run", str(study), "--out", "out"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = ordinary_run(study, tmp_path)
     assert (ran.returncode, "cannot be written (Permission denied)" in ran.stderr) == (1, True)
     assert "waiting" not in ran.stderr
     assert "ending" not in ran.stderr
@@ -88,14 +84,23 @@ def test_a_record_that_another_laboratory_has_moved_is_no_matter(study: Path, tm
 def test_who_is_waited_for_is_said(
     tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
-    path = study_file(design="")
+    """A living process holds a trial; once the wait is said it ends, and the study goes on."""
+    path = study_file()
     first = steplab("run", path, "--dry-run", "--json").json["plan"][0]["trial"]
     (tmp_path / "out/claims").mkdir(parents=True)
-    claim = {"host": "elsewhere", "pid": 7, "since": 0.0, "expires": time.time() + 8}
-    (tmp_path / "out/claims" / first).write_text(json.dumps(claim))
-    ran = steplab("run", path, "--out", "out")
-    assert ran.code == 0
-    assert f"waiting for the trial {first}: it is claimed by process 7 on elsewhere" in " ".join(ran.err.split())
+    with subprocess.Popen(["sleep", "600"]) as holder:
+        claim = {"host": socket.gethostname(), "pid": holder.pid, "since": psutil.Process(holder.pid).create_time()}
+        (tmp_path / "out/claims" / first).write_text(json.dumps(claim | {"expires": time.time() + 600}))
+        command = [*STEPLAB, "run", str(path), "--out", "out"]
+        variables = {**os.environ, "COLUMNS": "200"}
+        with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=variables) as run:
+            assert run.stderr is not None
+            told = next((line for line in run.stderr if "waiting for the trial" in line), "")
+            holder.kill()
+            holder.wait()
+            run.stderr.read()
+    assert f"waiting for the trial {first}: it is claimed by process {holder.pid} on " in told
+    assert run.returncode == 0
 
 
 def test_a_study_goes_on_when_nobody_reads_its_log(tmp_path: Path, study_file: Callable[..., Path]) -> None:
