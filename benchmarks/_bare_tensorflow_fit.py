@@ -8,8 +8,8 @@ import time
 import numpy as np
 import tf_keras
 
-from steplab_worker.adapters._tensorflow_fit import KerasNetwork, make_optimizer
-from steplab_worker.adapters._tensorflow_layers import Network
+from steplab_worker.adapters.tensorflow.keras_fit import KerasNetwork, make_optimizer
+from steplab_worker.adapters.tensorflow.layers import Network
 from steplab_worker.weights import initial_weights
 
 

@@ -62,8 +62,8 @@ def _parquet() -> list[bytes]:
 
 def _read_table(path: Path) -> object:
     from steplab.core.errors import SteplabError
-    from steplab.models.choose import choose
-    from steplab.models.roles import Roles
+    from steplab.models.columns.roles import Roles
+    from steplab.models.columns.training_rows import choose
     from steplab.store.foreign.imported import write_study
     from steplab.store.foreign.times_csv import Wishes, read_times
     from steplab.store.source import read_source
@@ -79,8 +79,8 @@ def _read_table(path: Path) -> object:
 
 
 def _analysed(folder: Path) -> object:
+    from steplab.analysis.sentences import sentences
     from steplab.analysis.study import analyse
-    from steplab.analysis.words import sentences
     from steplab.store import tables
 
     loaded = tables.load(folder)
@@ -283,7 +283,7 @@ def _kernels() -> list[bytes]:
 
 
 def _read_kernels(path: Path) -> object:
-    from steplab.analysis.kernels import kernel_points, summed
+    from steplab.analysis.roofline.kernels import kernel_points, summed
     from steplab.costs.machine_file import read_machine
     from steplab.store.foreign.ncu import read_ncu
 
@@ -332,7 +332,7 @@ def _dataset(name: str) -> Path:
 
 def _data_reader(name: str, file: str, bombs: Seeds = list) -> Reader:
     def read(path: Path) -> object:
-        from steplab.runner.datacheck import check
+        from steplab.runner.data.check import check
 
         folder = _dataset(name)
         kept = (folder / file).read_bytes()
@@ -389,7 +389,7 @@ def _text_reader(work: Callable[[str], object]) -> Read:
 
 
 def _fit_formula(text: str) -> object:
-    from steplab.models._user_formula import UserFormula
+    from steplab.models.formulas.user_formula import UserFormula
 
     frame = _frame(40)
     roles = ((), (), ("workers", "batch_size"))
@@ -397,7 +397,7 @@ def _fit_formula(text: str) -> object:
 
 
 def _holdout(text: str) -> object:
-    from steplab.models.selection import parse_holdout, range_split
+    from steplab.models.judging.selection import parse_holdout, range_split
 
     return range_split(_frame(), [parse_holdout(text)])
 

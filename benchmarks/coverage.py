@@ -18,11 +18,11 @@ from scipy.signal import lfilter
 from scipy.special import ndtr
 from scipy.stats import gamma
 
-from steplab.analysis.apart import surely_slower
-from steplab.analysis.effects import designed
+from steplab.analysis.effects.analysis import designed
 from steplab.analysis.frameworks import compare_frameworks
-from steplab.analysis.intervals import median_intervals
-from steplab.analysis.scaling import scaling
+from steplab.analysis.scaling.series import scaling
+from steplab.analysis.statistics.intervals import median_intervals
+from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.core.autocorrelation import median_intervals as series_intervals
 
 HALF = ([0.01] * 6 + [0.06] * 6, [3] * 12)

@@ -18,7 +18,7 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).parent))
 from extrapolation import WORKLOADS, data_folder
 from steplab.models import load_model_class
-from steplab.models.selection import held_out, random_folds
+from steplab.models.judging.selection import held_out, random_folds
 
 MODELS = ("hybrid", "quadratic", "generic", "pmnf", "linear", "svr", "gradient-boosting", "random-forest")
 COLUMNS = ("num_nodes", "num_replicas")

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from steplab.analysis.effects import designed
+from steplab.analysis.effects.analysis import designed
 
 SMALL = {"a": 2, "b": 3, "c": 3, "d": 2, "e": 3, "f": 3}  # 324 configurations
 LARGE = {"a": 5, "b": 6, "c": 5, "d": 6, "e": 7, "f": 5}  # 31,500 configurations

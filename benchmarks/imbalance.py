@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from steplab.analysis.imbalance import imbalance
+from steplab.analysis.scaling.imbalance import imbalance
 
 RANKS, ITERATIONS, SLOW = 2, 50, 1.3
 

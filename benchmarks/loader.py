@@ -115,9 +115,9 @@ def cpu_seconds() -> tuple[float, float]:
 
 def torch_python() -> str:
     """The interpreter of the torch environment; STEPLAB_BENCH_PYTHON names another one."""
-    from steplab.runner import environments
+    from steplab.runner.environments import registry
 
-    return os.environ.get("STEPLAB_BENCH_PYTHON") or str(environments.find("torch").python)
+    return os.environ.get("STEPLAB_BENCH_PYTHON") or str(registry.find("torch").python)
 
 
 def show_waits(folder: Path) -> None:

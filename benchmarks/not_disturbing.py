@@ -28,10 +28,11 @@ from typing import Any
 import numpy as np
 
 from steplab.core import catalogue
-from steplab.runner import datasets, worker
-from steplab.runner.conversation import Conversation, Failure
-from steplab.runner.launch import GroupKey
-from steplab.runner.pool import Pool
+from steplab.runner.data import datasets
+from steplab.runner.environments import worker
+from steplab.runner.ranks.conversation import Conversation, Failure
+from steplab.runner.ranks.group import GroupKey
+from steplab.runner.ranks.pool import Pool
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 

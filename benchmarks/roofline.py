@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from steplab.analysis.roofline import Point, Roofline, above
+from steplab.analysis.roofline.points import Roofline, RooflinePoint, above
 from steplab.cli._roofline_source import rooflines
-from steplab.runner.ceilings import best_of, measure_here
+from steplab.runner.instruments.ceilings import best_of, measure_here
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 FAIR_SHARE, BOUND_BY_ARITHMETIC = 0.15, 0.70
@@ -51,7 +51,7 @@ def measured() -> list[Roofline]:
         return rooflines(f"{room}/out", roofs, batch=1, shape="", threads=0, modules=None)
 
 
-def arithmetic_share(points: list[Point]) -> float:
+def arithmetic_share(points: list[RooflinePoint]) -> float:
     """The share of the layers' time that stands on the side of arithmetic."""
     layers = [point for point in points if point.kind != "phase"]
     return sum(p.seconds or 0.0 for p in layers if p.bound == "compute") / sum(p.seconds or 0.0 for p in layers)

@@ -82,7 +82,7 @@ def literals(x: np.ndarray, w: np.ndarray) -> Run:
     from pyvelox.arrow import to_velox
     from pyvelox.plan_builder import PlanBuilder
 
-    from steplab_worker.adapters._velox_plans import balanced, column
+    from steplab_worker.adapters.velox.plans import balanced, column
 
     batch = pa.RecordBatch.from_arrays([column(row) for row in x], names=[f"x{k}" for k in range(len(x))])
     trees = [balanced([f"(x{k} * CAST({float(v)!r} AS REAL))" for k, v in enumerate(row)]) for row in w]
@@ -93,7 +93,7 @@ def literals(x: np.ndarray, w: np.ndarray) -> Run:
 
 def columns(x: np.ndarray, w: np.ndarray) -> Run:
     """A column per product, a batch per output channel with its weights as one constant array."""
-    from steplab_worker.adapters import _velox_plans as plans
+    from steplab_worker.adapters.velox import plans as plans
 
     plan = plans.Plan(*plans.in_columns(x[None], w), "y")
     result = np.empty((len(w), x.shape[1]), np.float32)
@@ -102,7 +102,7 @@ def columns(x: np.ndarray, w: np.ndarray) -> Run:
 
 def arrays(x: np.ndarray, w: np.ndarray) -> Run:
     """A row per (position, channel), array_sum(zip_with(x, w, *))."""
-    from steplab_worker.adapters import _velox_plans as plans
+    from steplab_worker.adapters.velox import plans as plans
 
     turned = np.ascontiguousarray(x.T)[None]
     plan = plans.Plan(*plans.in_arrays(turned, w), "y")
@@ -172,7 +172,7 @@ def layers() -> None:
 
 def pools() -> None:
     """2x2 maximum of 16 channels of 28x28, 10 images: arrays of the window against a column per element."""
-    from steplab_worker.adapters import _velox_plans as plans
+    from steplab_worker.adapters.velox import plans as plans
 
     channels, positions, window = 16, 10 * 14 * 14, 4
     x = np.random.default_rng(1).standard_normal((channels, positions, window), dtype=np.float32)
@@ -192,7 +192,7 @@ def pools() -> None:
 
 def whole_networks() -> None:
     from steplab_worker import networks
-    from steplab_worker.adapters._velox_network import Network
+    from steplab_worker.adapters.velox.network import Network
     from steplab_worker.weights import initial_weights
 
     print(f"\n{'network':<10} {'batch':>5} {'auto s':>8} {'columns s':>10} {'arrays s':>9}   CPU seconds of one batch")
@@ -210,7 +210,7 @@ def whole_networks() -> None:
 
 def main() -> None:
     if "--inside" not in sys.argv:
-        from steplab.runner.environments import find
+        from steplab.runner.environments.registry import find
 
         variables = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
         sys.exit(subprocess.call([find("velox").python, __file__, "--inside", *sys.argv[1:]], env=variables))

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from steplab.core.errors import EnvironmentFault
-from steplab.runner.environments import find
+from steplab.runner.environments.registry import find
 
 ROOT = Path(__file__).parents[1]
 InTorch = Callable[[str, Any], Any]

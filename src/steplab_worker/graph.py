@@ -1,6 +1,6 @@
 """The neutral description of a network: layers with shapes, from which every framework builds its own.
 
-A graph holds no framework and no arrays; what each kind of layer computes is defined in `steplab_worker.kinds`.
+A graph holds no framework and no arrays; what each kind of layer computes is defined in `steplab_worker.layers`.
 Losses: `cross-entropy` is the mean over the batch of −log softmax(output)[label]; `reconstruction` is the mean over
 all elements of the batch of (output − flattened input)².
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
-from steplab_worker.kinds import ACTIVATIONS, KINDS, RANDOM, GraphError, Padding, Shape, Window, same_pads, size
+from steplab_worker.layers import ACTIVATIONS, KINDS, RANDOM, GraphError, Padding, Shape, Window, same_pads, size
 
 __all__ = ["ACTIVATIONS", "INPUT", "LOSSES", "Builder", "Graph", "GraphError", "Layer", "Shape", "same_pads", "size"]
 

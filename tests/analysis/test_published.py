@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from steplab.analysis.configurations import configurations
+from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis, analyse
 from steplab.analysis.unexplained import unexplained
-from steplab.analysis.words import sentences
 
 DATA = Path(__file__).parents[1] / "data"
 PHASES = ["t_io", "t_h2d", "t_md", "t_f", "t_b", "t_u"]

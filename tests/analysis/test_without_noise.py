@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from steplab.analysis.configurations import NO_NOISE
+from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis, analyse
-from steplab.analysis.words import sentences
 
 FACTORS = ["framework", "batch_size", "workers"]
 

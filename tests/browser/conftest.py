@@ -17,10 +17,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from steplab.cli._report import report_data
 from steplab.core.errors import EnvironmentFault
-from steplab.costs.roofline import Ceiling, Ceilings, Level
+from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab.report.browser import find_browser
 from steplab.report.html import content, render
-from steplab.runner import ceilings
+from steplab.runner.instruments import ceilings
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

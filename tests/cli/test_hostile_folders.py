@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from steplab.cli import command_files
-from steplab.costs.roofline import Ceiling, Ceilings, Level
-from steplab.runner import ceilings
+from steplab.costs.roofs import Ceiling, Ceilings, Level
+from steplab.runner.instruments import ceilings
 from steplab.store import cache, records
 from steplab.store.paths import StudyFolder
 

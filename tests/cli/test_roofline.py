@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from steplab.cli._import_ncu import register
 from steplab.cli.roofline import app
 from steplab.core.errors import SteplabError
-from steplab.costs.roofline import Ceiling, Ceilings, Level
-from steplab.runner import ceilings as measuring
+from steplab.costs.roofs import Ceiling, Ceilings, Level
+from steplab.runner.instruments import ceilings as measuring
 from steplab.store.foreign.imported import write_study
 from steplab.store.foreign.times_csv import Wishes, read_times
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from steplab.core import catalogue
-from steplab.runner import worker
-from steplab.runner.conversation import Conversation, Failure
-from steplab.runner.launch import GroupKey
-from steplab.runner.pool import Pool
-from steplab.runner.steady import Director
+from steplab.runner.directing.step import StepDirector
+from steplab.runner.environments import worker
+from steplab.runner.ranks.conversation import Conversation, Failure
+from steplab.runner.ranks.group import GroupKey
+from steplab.runner.ranks.pool import Pool
 from steplab_worker import networks
 from steplab_worker.job import TrialJob
 
@@ -61,7 +61,7 @@ class Ranks:
 
 
 # The proofs ask for no blocks of iterations, so nobody is asked to direct them.
-NO_DIRECTOR: Director = None  # type: ignore[assignment]
+NO_DIRECTOR: StepDirector = None  # type: ignore[assignment]
 
 
 def trial_job(

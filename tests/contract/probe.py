@@ -252,9 +252,9 @@ def averaging(job, session):
 
 def bucket_order(job, session):
     """How many gradients DDP had when it began to exchange each bucket, in a step after it has set its buckets up."""
-    from steplab_worker.adapters import _torch_overlap
+    from steplab_worker.adapters.torch import overlap
 
-    ready, hook = [0, []], _torch_overlap.BucketClock.hook
+    ready, hook = [0, []], overlap.BucketClock.hook
 
     def noted(self, state, bucket):
         ready[1].append(ready[0])
@@ -263,11 +263,11 @@ def bucket_order(job, session):
     def count(_):
         ready[0] += 1
 
-    _torch_overlap.BucketClock.hook = noted
+    overlap.BucketClock.hook = noted
     try:
         session.enter("overlap")
     finally:
-        _torch_overlap.BucketClock.hook = hook
+        overlap.BucketClock.hook = hook
     weights = list(session.module.parameters())
     for weight in weights:
         weight.register_post_accumulate_grad_hook(count)
@@ -319,7 +319,7 @@ def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-    from steplab_worker.adapters import _torch_buckets
+    from steplab_worker.adapters.torch import buckets
 
     seen = []
 
@@ -333,7 +333,7 @@ def torch_buckets(job, session):
         seen.append([])
         session.step(batch, True)
     weights = list(session.module.parameters())[::-1]
-    groups = _torch_buckets.buckets(weights, job.options["bucket_mb"])
+    groups = buckets.buckets(weights, job.options["bucket_mb"])
     return {"native": seen[-1], "phased": [sum(one.numel() * 4 for one in group) for group in groups]}
 
 

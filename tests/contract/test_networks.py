@@ -7,7 +7,7 @@ from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
 from steplab_worker import networks
 from steplab_worker.graph import GraphError, size
-from steplab_worker.kinds import KINDS
+from steplab_worker.layers import KINDS
 from steplab_worker.options import Option
 from steplab_worker.weights import initial_weights
 

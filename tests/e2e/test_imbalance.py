@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steplab.analysis.imbalance import Imbalance, imbalance
+from steplab.analysis.scaling.imbalance import Imbalance, imbalance
 from steplab.store import tables
 
 # The user's module: the same small network, with rank 0 hindered in one way or another. The ways of the loader are

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from steplab.analysis.roofline import Point, Roofline
+from steplab.analysis.roofline.points import Roofline, RooflinePoint
 from steplab.cli._roofline_source import rooflines
-from steplab.costs.roofline import Ceiling, Ceilings, Level
+from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab.store import tables
 
 STUDY = """
@@ -56,7 +56,7 @@ def measured(folder: Path) -> list[Roofline]:
     return rooflines(str(folder), ROOFS, batch=1, shape="", threads=0, modules=None)
 
 
-def of(measured: list[Roofline], network: str) -> list[Point]:
+def of(measured: list[Roofline], network: str) -> list[RooflinePoint]:
     (found,) = [one for one in measured if f"network={network}" in one.title]
     return list(found.points)
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from steplab.models._prepare import prepare
-from steplab.models._varpro import Penalty, Point
+from steplab.models.columns.roles import Roles, features
 from steplab.models.generic_de import GenericDE, in_table_units, objective_of
-from steplab.models.roles import Roles, features
+from steplab.models.solvers.prepare import prepare
+from steplab.models.solvers.varpro import Penalty, PowersPoint
 
 
 def test_reports_mean_and_standard_deviation_over_seeds(make_table):
@@ -43,5 +43,5 @@ def test_in_table_units_nothing_is_scaled_and_the_answer_reads_the_same(make_tab
     theta, coef = np.array([0.5, -1.0]), np.array([2.0, 0.3])
     expected = 2 * X["filters"] ** 0.5 / X["workers"] + 0.3
     np.testing.assert_allclose(raw.problem.basis(theta) @ coef, expected)
-    point = Point(theta, coef, raw.problem.basis(theta), y.to_numpy(), 0.0)
+    point = PowersPoint(theta, coef, raw.problem.basis(theta), y.to_numpy(), 0.0)
     np.testing.assert_allclose(raw.expression(point).predict(frame), expected)

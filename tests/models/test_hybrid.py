@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from steplab.core.errors import ModelError
-from steplab.models import _physics, model_from_document
-from steplab.models._parts import Parts, find_parts
+from steplab.models import model_from_document
+from steplab.models.columns.meaning import Parts, find_parts
+from steplab.models.formulas import physics
 from steplab.models.hybrid import Hybrid
-from steplab.models.selection import metrics
+from steplab.models.judging.selection import metrics
 
 DATA = Path(__file__).parents[1] / "data" / "pollux"
 
@@ -126,12 +127,12 @@ def test_derivatives_of_the_law_are_those_of_differences(parts):
         "g": rng.uniform(-1, 1, 40), "o": rng.choice(["u", "v"], 40),
     })  # fmt: skip
     frame["k"] = np.minimum(frame["n"], 2)
-    law = _physics.Law(parts, tuple(_physics.factors(frame, ["f", "g"], {"o": ("u", "v")})))
+    law = physics.StepLaw(parts, tuple(physics.factors(frame, ["f", "g"], {"o": ("u", "v")})))
     theta, at = rng.normal(0, 0.5, len(law.names)), law.inputs(frame)
     steps = 1e-5 * np.eye(len(theta))
-    logs = [[np.log(_physics.step_time(law, theta + sign * step, at)) for sign in (1, -1)] for step in steps]
+    logs = [[np.log(physics.step_time(law, theta + sign * step, at)) for sign in (1, -1)] for step in steps]
     expected = np.column_stack([(up - down) / 2e-5 for up, down in logs])
-    np.testing.assert_allclose(_physics.log_gradient(law, theta, at), expected, atol=1e-5)
+    np.testing.assert_allclose(physics.log_gradient(law, theta, at), expected, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from steplab.core.errors import ModelError
 from steplab.models import load_model_class, model_from_document
-from steplab.models._trees import Trees, from_estimators
+from steplab.models.learned.trees import Trees, from_estimators
 
 ROLES = {"intrinsic": ("size",), "extrinsic": ("workers",)}
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from steplab.core.errors import ModelError
-from steplab.models._normal_form import Simple, candidates, solve
+from steplab.models.formulas.normal_form import Simple, candidates, solve
 from steplab.models.pmnf import NormalForm
 
 

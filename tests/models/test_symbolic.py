@@ -1,9 +1,9 @@
 import numpy as np
 import pandas as pd
 
-from steplab.models._parser import parse_formula
-from steplab.models._symbolic_search import sane, simplified
-from steplab.models.formula import Formula
+from steplab.models.formulas.formula import Formula
+from steplab.models.formulas.parser import parse_formula
+from steplab.models.solvers.symbolic_search import sane, simplified
 from steplab.models.symbolic import Symbolic
 
 ROLES = {"intrinsic": ("size",), "extrinsic": ("workers",)}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steplab.core import aside
+from steplab.core import atomic
 from steplab.core.errors import InputError
 from steplab.store.directory import Directory
 
@@ -94,7 +94,7 @@ def test_a_directory_that_was_exchanged_for_a_link_keeps_its_writer(directory: D
 
 
 def test_what_a_dead_process_left_half_written_is_swept(directory: Directory, outside: Path) -> None:
-    here = aside.name_aside("x.json")
+    here = atomic.name_aside("x.json")
     dead, elsewhere = here.replace(f"~{os.getpid()}~", "~999999999~"), here.replace(socket.gethostname(), "far")
     for name in (here, dead, elsewhere):
         (directory.path / name).write_text("half")

@@ -22,7 +22,7 @@ def measure(name, shape, batch, device):
     from torch.nn.attention import SDPBackend
 
     from steplab_worker import networks
-    from steplab_worker.adapters._torch_layers import build_module
+    from steplab_worker.adapters.torch.layers import build_module
     from steplab_worker.weights import initial_weights
 
     graph = networks.build(name, input_shape=shape)
@@ -38,7 +38,7 @@ def fused_attention(channels, positions, heads, batch):
     import torch
     from torch.nn.attention import SDPBackend
 
-    from steplab_worker.adapters._torch_layers import Attention
+    from steplab_worker.adapters.torch.layers import Attention
 
     class Mixed(torch.nn.Module):
         def __init__(self):

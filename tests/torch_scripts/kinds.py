@@ -36,7 +36,7 @@ def pool(layer, inputs, weights):
 
 
 def adaptive_avg_pool(layer, inputs, weights):
-    from steplab_worker.kinds import adaptive_bins
+    from steplab_worker.layers import adaptive_bins
 
     x, outputs = inputs[0], layer.options["outputs"]
     made = np.empty(x.shape[:2] + tuple(outputs))
@@ -112,9 +112,9 @@ DEFINED = {
 def error(kind, shapes, options):
     import torch
 
-    from steplab_worker.adapters._torch_layers import LAYERS
+    from steplab_worker.adapters.torch.layers import LAYERS
     from steplab_worker.graph import Layer
-    from steplab_worker.kinds import KINDS
+    from steplab_worker.layers import KINDS
 
     shapes = [tuple(shape) for shape in shapes]
     made = KINDS[kind](shapes, **options)

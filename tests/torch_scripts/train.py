@@ -26,7 +26,7 @@ def train(network, dataset, count, steps, batch, rate, shrink=1, options=None):
     from torch.nn import functional
 
     from steplab_worker import networks
-    from steplab_worker.adapters._torch_layers import build_module
+    from steplab_worker.adapters.torch.layers import build_module
     from steplab_worker.weights import initial_weights
 
     torch.manual_seed(0)

@@ -17,8 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import NO_NOISE, missing, without_noise
-from steplab.analysis.holm import holm
-from steplab.analysis.variances import moderated
+from steplab.analysis.statistics.holm import holm
+from steplab.analysis.statistics.variances import moderated
 from steplab.core.trial import Level, plain_level
 
 Array = NDArray[np.float64]

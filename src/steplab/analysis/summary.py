@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations, configurations
-from steplab.analysis.intervals import Interval, median_intervals, ratio_error
+from steplab.analysis.statistics.intervals import Interval, median_intervals, ratio_error
 from steplab.core.trial import Level
 
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u", "t_other")

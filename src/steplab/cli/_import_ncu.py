@@ -12,8 +12,8 @@ from steplab.cli._output import JsonOption, console, print_json, table
 from steplab.core.errors import InputError, allowed
 
 if TYPE_CHECKING:
-    from steplab.analysis.roofline import Roofline
-    from steplab.costs.roofline import Ceilings
+    from steplab.analysis.roofline.points import Roofline
+    from steplab.costs.roofs import Ceilings
     from steplab.store.foreign.ncu import Kernel
 
 SHOWN = 20
@@ -37,7 +37,7 @@ def ncu(
 
     Example: steplab import ncu kernels.csv --machine rtx2080 --out kernels.html
     """
-    from steplab.analysis.kernels import summed
+    from steplab.analysis.roofline.kernels import summed
     from steplab.store.foreign.ncu import read_ncu
 
     _check(out, machine)
@@ -78,8 +78,8 @@ def _roofs(machine: str, precision: str) -> Ceilings | None:
 
 
 def _roofline(file: Path, kernels: list[Kernel], notes: list[str], roofs: Ceilings) -> Roofline:
-    from steplab.analysis.kernels import kernel_points
-    from steplab.analysis.roofline import Roofline
+    from steplab.analysis.roofline.kernels import kernel_points
+    from steplab.analysis.roofline.points import Roofline
 
     points = kernel_points(kernels, roofs.rows[0])
     if any(one.tensor_flops for one in kernels) and "tensor" not in roofs.machine:

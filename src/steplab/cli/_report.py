@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steplab.analysis.roofline import Roofline
+    from steplab.analysis.roofline.points import Roofline
     from steplab.analysis.study import Analysis
-    from steplab.core.beside import Beside
+    from steplab.core.background import BackgroundProcess
     from steplab.core.study import Study
     from steplab.models.base import PerformanceModel
-    from steplab.models.choose import Chosen
+    from steplab.models.columns.training_rows import Chosen
     from steplab.report.data import Provenance, ReportData, Tabled
     from steplab.report.modelling import Modelled
     from steplab.store.paths import StudyFolder
@@ -29,17 +29,19 @@ FOR_A_PROCESS = 200  # trials that pay for fitting in a process of its own
 FITTING = ("steplab.report.modelling", "steplab.models.linear", "steplab.models.hybrid")  # what that imports
 
 
-def fitter(folder: Path) -> AbstractContextManager[Beside | None]:
+def fitter(folder: Path) -> AbstractContextManager[BackgroundProcess | None]:
     """A process to fit the models of a large study in, which gets ready while the study is read."""
-    from steplab.core.beside import Beside
+    from steplab.core.background import BackgroundProcess
     from steplab.store.paths import StudyFolder
     from steplab.store.records import done
 
     large = len(done(StudyFolder(folder))) > FOR_A_PROCESS
-    return Beside(*FITTING) if large and (os.cpu_count() or 1) > 1 else nullcontext()
+    return BackgroundProcess(*FITTING) if large and (os.cpu_count() or 1) > 1 else nullcontext()
 
 
-def report_data(folder: Path, models: str = "", budget_s: float = BUDGET_S, beside: Beside | None = None) -> ReportData:
+def report_data(
+    folder: Path, models: str = "", budget_s: float = BUDGET_S, beside: BackgroundProcess | None = None
+) -> ReportData:
     """Everything that the report of the study in a folder shows; models are fitted beside, if that process is there."""
     from steplab.store import tables
     from steplab.store.paths import StudyFolder
@@ -76,7 +78,7 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
     from steplab.cli._roofline_source import of_configuration
     from steplab.core.errors import SteplabError
     from steplab.report.data import layer_profile
-    from steplab.runner.ceilings import known_ceilings
+    from steplab.runner.instruments.ceilings import known_ceilings
     from steplab.store import records
 
     timed = layer_profile(tabled.trials, tabled.layers, analysis)[2]
@@ -140,8 +142,8 @@ def _check_names(names: list[str]) -> None:
 def _chosen(folder: Path, loaded: Tables) -> Chosen | str:
     """The rows and columns that `steplab fit DIR` would take, or why there are none."""
     from steplab.core.errors import SteplabError
-    from steplab.models.choose import choose
-    from steplab.models.roles import Roles
+    from steplab.models.columns.roles import Roles
+    from steplab.models.columns.training_rows import choose
     from steplab.store.source import study_source
 
     if not len(loaded.trials):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from steplab.models.choose import Chosen
+    from steplab.models.columns.training_rows import Chosen
 
 SourceArgument = Annotated[Path, typer.Argument(help="A study's folder, a CSV or a Parquet file.")]
 TargetOption = Annotated[str | None, typer.Option("--target", help="Column to model; t_iter by default.")]
@@ -32,8 +32,8 @@ def load(source: Path, target: str | None, intrinsic: str, categorical: str, ext
     """The rows and columns that the options ask for; what was assumed goes to stderr."""
     from dataclasses import replace
 
-    from steplab.models.choose import choose
-    from steplab.models.roles import Roles
+    from steplab.models.columns.roles import Roles
+    from steplab.models.columns.training_rows import choose
     from steplab.store.source import clean_name, read_source
 
     table = read_source(source)

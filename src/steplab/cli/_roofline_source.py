@@ -12,10 +12,10 @@ from steplab.core.errors import RecordError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steplab.analysis.roofline import Roofline, Times
+    from steplab.analysis.roofline.points import Roofline, Times
     from steplab.core.record import Record
     from steplab.costs.network import NetworkCost
-    from steplab.costs.roofline import Ceilings
+    from steplab.costs.roofs import Ceilings
     from steplab.store.tables import Tables
 
 
@@ -27,7 +27,7 @@ def ceilings(machine: str, precision: str, remeasure: bool) -> Ceilings:
         return read_machine(machine, precision)
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from steplab.runner.ceilings import ceilings as of_this_machine
+    from steplab.runner.instruments.ceilings import ceilings as of_this_machine
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as shown:
@@ -37,7 +37,7 @@ def ceilings(machine: str, precision: str, remeasure: bool) -> Ceilings:
 
 def empty(roofs: Ceilings) -> Roofline:
     """A chart of the roofs alone."""
-    from steplab.analysis.roofline import Roofline
+    from steplab.analysis.roofline.points import Roofline
 
     most = max(row.threads for row in roofs.rows)
     return Roofline("ceilings", roofs.machine, roofs.row(most), (), roofs.notes)
@@ -61,7 +61,7 @@ def rooflines(
 
 
 def _of_network(network: str, roofs: Ceilings, batch: int, shape: str, threads: int, modules: Path | None) -> Roofline:
-    from steplab.analysis.roofline import Roofline, estimated
+    from steplab.analysis.roofline.points import Roofline, estimated
     from steplab.cli.inspect import _shape, _workload
     from steplab.costs.network import cost
 
@@ -102,7 +102,7 @@ def of_configuration(
     record: Record, rows: pd.DataFrame, layers: pd.DataFrame, roofs: Ceilings, modules: Path | None = None
 ) -> Roofline:
     """The roofline of one configuration; a network of one's own is looked for in `modules`."""
-    from steplab.analysis.roofline import Roofline, placed, times_of
+    from steplab.analysis.roofline.points import Roofline, placed, times_of
     from steplab.core.trial import describe
     from steplab.costs.network import cost
     from steplab.runner.workloads import workload_of
@@ -126,8 +126,8 @@ def _expect_known(record: Record) -> None:
 
 def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) -> Iterator[str]:
     """What a reader must know before believing the points."""
-    from steplab.analysis.roofline import unplaced
-    from steplab.runner.machine import machine
+    from steplab.analysis.roofline.points import unplaced
+    from steplab.runner.instruments.machine import machine
 
     device, host = record.versions.get("device", "cpu"), record.machine.get("host")
     if roofs.origin == "measured" and device != "cpu":

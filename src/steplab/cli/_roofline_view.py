@@ -12,8 +12,8 @@ from steplab.core.errors import InputError, allowed
 from steplab.core.units import count, seconds
 
 if TYPE_CHECKING:
-    from steplab.analysis.roofline import Point, Roofline
-    from steplab.costs.roofline import Ceiling, Ceilings
+    from steplab.analysis.roofline.points import Roofline, RooflinePoint
+    from steplab.costs.roofs import Ceiling, Ceilings
 
 WIDTH = 80
 SMALL = 0.01  # of all the time: what is less is not worth a line
@@ -55,7 +55,7 @@ def _ceiling_row(row: Ceiling, names: list[str]) -> list[object]:
     ]
 
 
-def worth_showing(points: Sequence[Point]) -> list[Point]:
+def worth_showing(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
     """The points in which time goes, and all phases; where none was measured, the least time that the roof allows."""
     times = [point.seconds or point.flops / point.attainable for point in points]
     total = sum(time for point, time in zip(points, times, strict=True) if point.kind != "phase")
@@ -82,7 +82,7 @@ def show(roofline: Roofline, every: bool) -> None:
         out.print(sentence, markup=False, soft_wrap=True)
 
 
-def _row(point: Point, timed: bool) -> list[object]:
+def _row(point: RooflinePoint, timed: bool) -> list[object]:
     head = [point.layer, SHORT.get(point.kind, point.kind), SHORT.get(point.of, point.of), point.roof]
     intensity = f"{point.intensity:.3g}" if math.isfinite(point.intensity) else None
     if not timed:
@@ -95,7 +95,7 @@ def _row(point: Point, timed: bool) -> list[object]:
 
 def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[str]:
     """What the points say: which side they are on, what is too short, what cannot be; with the marks of the latter."""
-    from steplab.analysis.roofline import above
+    from steplab.analysis.roofline.points import above
 
     single = [point for point in roofline.points if point.kind != "phase"]
     if not single:
@@ -114,7 +114,7 @@ def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[st
     return made
 
 
-def _sides(points: Sequence[Point]) -> str:
+def _sides(points: Sequence[RooflinePoint]) -> str:
     compute = [point for point in points if point.bound == "compute"]
     told = f"{len(compute)} of {len(points)} are bound by arithmetic, {len(points) - len(compute)} by bandwidth"
     total = sum(point.seconds or 0.0 for point in points)
@@ -157,7 +157,7 @@ def _ceiling(row: Ceiling) -> dict[str, Any]:
     }
 
 
-def point_document(roofline: Roofline, point: Point) -> dict[str, Any]:
+def point_document(roofline: Roofline, point: RooflinePoint) -> dict[str, Any]:
     """A point in JSON; where no time was measured, `flops_per_s` is what the roof allows and `estimated` says so."""
     return {
         "configuration": roofline.title,
@@ -193,7 +193,7 @@ def write_page(out: Path, made: list[Roofline]) -> None:
     import jinja2
     from plotly.offline import get_plotlyjs
 
-    from steplab.analysis.roofline_chart import figure
+    from steplab.analysis.roofline.chart import figure
     from steplab.store.records import write_file
 
     # "</script>" inside a name would end the script; in JSON the slash may be escaped.

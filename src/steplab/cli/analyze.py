@@ -30,8 +30,8 @@ def analyze(
 
     Example: steplab analyze runs/demo --why
     """
+    from steplab.analysis.sentences import sentences
     from steplab.analysis.study import analyse
-    from steplab.analysis.words import sentences
     from steplab.cli._left_out import tell
     from steplab.store import tables
 

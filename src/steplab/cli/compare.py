@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steplab.models.base import PerformanceModel
-    from steplab.models.choose import Chosen
-    from steplab.models.selection import HeldOut, Holdout, NoiseFloor
+    from steplab.models.columns.training_rows import Chosen
+    from steplab.models.judging.selection import HeldOut, Holdout, NoiseFloor
 
 app = command_app()
 # Differential evolution ten times over takes minutes: it is compared only when it is asked for.
@@ -65,7 +65,7 @@ def compare(
     """
     import numpy as np
 
-    from steplab.models.selection import held_out, noise_floor, random_folds, range_split
+    from steplab.models.judging.selection import held_out, noise_floor, random_folds, range_split
 
     chosen = load(source, target, intrinsic, categorical, extrinsic)
     asked = [_holdout(text) for text in holdout or []]
@@ -92,7 +92,7 @@ def compare(
 def _holdout(text: str) -> Holdout:
     from dataclasses import replace
 
-    from steplab.models.selection import parse_holdout
+    from steplab.models.judging.selection import parse_holdout
     from steplab.store.source import clean_name
 
     parsed = parse_holdout(text)
@@ -106,8 +106,8 @@ def _factors(chosen: Chosen) -> Any:
 def _models(names: str, formulas: list[str], chosen: Chosen) -> list[tuple[str, PerformanceModel]]:
     """The models to compare; a formula is read now, so that a mistake in it is told at once."""
     from steplab.models import load_model_class, model_names
-    from steplab.models._parser import parse_formula
-    from steplab.models._user_formula import UserFormula
+    from steplab.models.formulas.parser import parse_formula
+    from steplab.models.formulas.user_formula import UserFormula
 
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     wanted = wanted or [name for name in model_names() if name not in SLOW]

@@ -12,7 +12,7 @@ from steplab.cli._output import JsonOption, command_app, console, next_step, pri
 from steplab.core.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from steplab.runner.datacheck import DataCheck
+    from steplab.runner.data.check import DataCheck
 
 app = command_app(__doc__)
 
@@ -23,7 +23,7 @@ def list_(json: JsonOption = False) -> None:
 
     Example: steplab data list --json
     """
-    from steplab.runner.datasets import describe
+    from steplab.runner.data.datasets import describe
     from steplab_worker import data
 
     rows = [describe(name) for name in data.datasets()]
@@ -50,7 +50,7 @@ def make(
 
     Example: steplab data make cifar10 --samples 5000 --out cifar10
     """
-    from steplab.runner import datasets
+    from steplab.runner.data import datasets
     from steplab_worker import data
 
     begun = time.perf_counter()
@@ -87,9 +87,9 @@ def check(
 
     Example: steplab data check cifar10
     """
-    from steplab.runner import datacheck
+    from steplab.runner.data import check
 
-    found = datacheck.check(folder, name)
+    found = check.check(folder, name)
     if json:
         print_json(found)
         return

@@ -27,13 +27,15 @@ def doctor(
         _matrix(as_json)
         return
     from steplab.core.home import home
-    from steplab.runner import environments, leftovers, quietness
-    from steplab.runner.machine import energy_sources, machine
-    from steplab.runner.private_network import obstacle
+    from steplab.runner.environments import registry
+    from steplab.runner.instruments import quietness
+    from steplab.runner.instruments.machine import energy_sources, machine
+    from steplab.runner.ranks import leftovers
+    from steplab.runner.ranks.private_network import obstacle
 
     leftovers.sweep()
     about = machine()
-    rows = environments.listing()
+    rows = registry.listing()
     noise = quietness.listen()
     energy = energy_sources()
     refused = obstacle()
@@ -86,7 +88,7 @@ def _network(refused: str) -> str:
 
 def _matrix(as_json: bool) -> None:
     """Framework, network, strategy and distribution: yes, or why not."""
-    from steplab.runner.matrix import summarised, support_matrix
+    from steplab.runner.environments.support_matrix import summarised, support_matrix
 
     rows = support_matrix()
     if as_json:

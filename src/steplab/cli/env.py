@@ -11,7 +11,7 @@ import typer
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 if TYPE_CHECKING:
-    from steplab.runner.environments import Listed
+    from steplab.runner.environments.registry import Listed
 
 app = command_app("Isolated framework environments, or an interpreter you already have.")
 
@@ -22,7 +22,7 @@ def list_(as_json: JsonOption = False) -> None:
 
     Example: steplab env list
     """
-    from steplab.runner.environments import listing
+    from steplab.runner.environments.registry import listing
 
     _show(listing(), as_json)
 
@@ -38,7 +38,7 @@ def create(
     """
     from steplab.core.catalogue import framework_names
     from steplab.core.errors import InputError, nearest
-    from steplab.runner import environments
+    from steplab.runner.environments import registry
 
     for name in names:
         if name not in framework_names():
@@ -46,8 +46,8 @@ def create(
     show = console(stderr=True)
     for name in names:
         with show.status(f"{name}: installing, this can take minutes"):
-            environments.create(name, lambda text: show.print(text, markup=False))
-    _show([one for one in environments.listing() if one.name in names], as_json)
+            registry.create(name, lambda text: show.print(text, markup=False))
+    _show([one for one in registry.listing() if one.name in names], as_json)
     if not as_json:
         next_step("steplab run STUDY.toml")
 
@@ -63,10 +63,10 @@ def add(
 
     Example: steplab env add nightly --framework torch --python ~/nightly/bin/python
     """
-    from steplab.runner import environments
+    from steplab.runner.environments import registry
 
-    made = environments.add(name, python.expanduser(), framework or name)
-    _show([one for one in environments.listing() if one.name == made.name], as_json)
+    made = registry.add(name, python.expanduser(), framework or name)
+    _show([one for one in registry.listing() if one.name == made.name], as_json)
 
 
 @app.command()
@@ -79,10 +79,10 @@ def check(
     Example: steplab env check
     """
     from steplab.core.home import home
-    from steplab.runner import environments
+    from steplab.runner.environments import registry
 
     made = sorted(path.parent.name for path in (home() / "envs").glob("*/steplab.json"))
-    rows = [environments.check(name) for name in names or made]
+    rows = [registry.check(name) for name in names or made]
     _show(rows, as_json)
     if not all(row.ready for row in rows):
         raise typer.Exit(1)

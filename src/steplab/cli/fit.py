@@ -21,7 +21,7 @@ from steplab.cli._roles import (
 
 if TYPE_CHECKING:
     from steplab.models.base import Parameter, PerformanceModel
-    from steplab.models.choose import Chosen
+    from steplab.models.columns.training_rows import Chosen
 
 app = command_app()
 
@@ -102,7 +102,7 @@ def fit_document(made: PerformanceModel, chosen: Chosen, seconds: float) -> dict
     """What `fit --json` prints."""
     from dataclasses import asdict
 
-    from steplab.models.selection import metrics
+    from steplab.models.judging.selection import metrics
 
     formula = made.formula()
     return {

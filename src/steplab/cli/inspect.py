@@ -62,7 +62,7 @@ def _workload(
 
         return read_onnx(network.removeprefix("onnx:"), batch, shape)
     if kind == "module":
-        from steplab.runner.modules import trace_module
+        from steplab.runner.environments.user_networks import trace_module
 
         return trace_module(network, batch, shape, folder=modules)
     from steplab.costs.builtin import builtin

@@ -20,7 +20,7 @@ from steplab.cli._roles import (
 )
 
 if TYPE_CHECKING:
-    from steplab.models.penalty_scan import ScanRow
+    from steplab.models.judging.penalty_scan import ScanRow
 
 app = command_app()
 
@@ -42,7 +42,7 @@ def penalty(
     """
     from dataclasses import asdict
 
-    from steplab.models.penalty_scan import scan
+    from steplab.models.judging.penalty_scan import scan
 
     chosen = load(source, target, intrinsic, categorical, extrinsic)
     rows = scan(chosen.X, chosen.y.to_numpy(float), chosen.roles, chosen.groups, loss=loss)

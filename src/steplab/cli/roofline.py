@@ -10,8 +10,8 @@ import typer
 from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json
 
 if TYPE_CHECKING:
-    from steplab.analysis.roofline import Roofline
-    from steplab.costs.roofline import Ceilings
+    from steplab.analysis.roofline.points import Roofline
+    from steplab.costs.roofs import Ceilings
 
 app = command_app()
 SHOWN = 3

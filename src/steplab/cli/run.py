@@ -106,17 +106,17 @@ def _selected(trials: Plan, ids: list[str] | None) -> Plan:
 def _check_environments(trials: Plan) -> None:
     """A missing environment is better said now than in every record."""
     from steplab.core.feasible import resolve
-    from steplab.runner import environments
+    from steplab.runner.environments import registry
 
     rows = trials.configurations.distinct(("framework", "environment")).first
     needed = [resolve(trials.configurations[int(row)]) for row in rows]
     for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
-        environments.find(framework, name)
+        registry.find(framework, name)
 
 
 def _warn_of_open_doors(study: Study) -> None:
     """Ranks that others can reach are worth a word before they run."""
-    from steplab.runner.private_network import obstacle, open_doors
+    from steplab.runner.ranks.private_network import obstacle, open_doors
 
     doors = open_doors(study)
     if doors:

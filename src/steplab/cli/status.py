@@ -32,7 +32,7 @@ def status(
     from steplab.cli._plan import own_trials, summary
     from steplab.core.study_file import read_study
     from steplab.core.trial import UNSUPPORTED, is_failure
-    from steplab.runner import leftovers
+    from steplab.runner.ranks import leftovers
     from steplab.store.brief import judged
     from steplab.store.overview import overview
     from steplab.store.paths import StudyFolder

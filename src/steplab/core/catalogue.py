@@ -109,7 +109,14 @@ def environment_problem(name: object) -> str:
 
 def framework_names() -> list[str]:
     """All frameworks, by name; nothing is imported."""
-    return sorted(path.stem for path in ADAPTERS.glob("[!_]*.py"))
+    return sorted(_adapter_files())
+
+
+@cache
+def _adapter_files() -> Mapping[str, Path]:
+    """Each framework's adapter: a file, or the `__init__` of a folder."""
+    folders = {path.parent.name: path for path in ADAPTERS.glob("*/__init__.py")}
+    return folders | {path.stem: path for path in ADAPTERS.glob("[!_]*.py")}
 
 
 @cache
@@ -121,7 +128,7 @@ def framework(name: str) -> Framework:
     """
     if name not in framework_names():
         raise InputError(f"there is no framework {name!r}", hint=nearest(name, framework_names()))
-    tree = ast.parse((ADAPTERS / f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(_adapter_files()[name].read_text(encoding="utf-8"))
     literal = next(
         node.value
         for node in tree.body

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from steplab.costs.operation import Operation
 from steplab_worker.graph import Shape, size
-from steplab_worker.kinds import adaptive_bins
+from steplab_worker.layers import adaptive_bins
 
 
 @dataclass(frozen=True)

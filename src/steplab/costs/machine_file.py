@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from steplab.core.errors import InputError, nearest
 from steplab.core.parsing import parsing, read_text
-from steplab.costs.roofline import Ceiling, Ceilings, Level
+from steplab.costs.roofs import Ceiling, Ceilings, Level
 
 MAX_BYTES = 1 << 20
 Rate = Annotated[float, Field(gt=0, lt=1e30, allow_inf_nan=False)]

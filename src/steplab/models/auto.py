@@ -11,9 +11,9 @@ import pandas as pd
 
 from steplab.core.errors import ModelError, SteplabError
 from steplab.models import load_model_class
-from steplab.models._ranges import Split, upper_ranges
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
-from steplab.models.formula import Formula
+from steplab.models.formulas.formula import Formula
+from steplab.models.judging.held_out_ranges import Split, upper_ranges
 
 READABLE = ("hybrid", "generic", "quadratic", "linear", "pmnf", "symbolic")
 # They search for their terms, which takes minutes and finds chance among many columns (Extra-P: up to four).
@@ -24,7 +24,7 @@ RANDOM_FOLDS, MOST_RANGES = 3, 2
 
 
 @dataclass(frozen=True)
-class Trial:
+class Candidate:
     """One candidate's held-out error in per cent: on random folds, on upper ranges, and both."""
 
     model: str
@@ -48,7 +48,7 @@ class Auto(PerformanceModel):
     """
 
     chosen_: PerformanceModel
-    trials_: tuple[Trial, ...]
+    trials_: tuple[Candidate, ...]
 
     def __init__(
         self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
@@ -85,14 +85,14 @@ class Auto(PerformanceModel):
         made._learn(frame.reset_index(drop=True), y, groups)
         return made
 
-    def _tried(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> Trial:
+    def _tried(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> Candidate:
         try:
             random = self._error(name, frame, y, groups, folds(len(y), groups, RANDOM_FOLDS))
             scale_first = (*self.roles_.extrinsic, *self.roles_.intrinsic)
             ranges = self._error(name, frame, y, groups, upper_ranges(frame, scale_first)[:MOST_RANGES])
         except (SteplabError, ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
-            return Trial(name, None, None, str(error) or type(error).__name__)
-        return Trial(name, random, ranges)
+            return Candidate(name, None, None, str(error) or type(error).__name__)
+        return Candidate(name, random, ranges)
 
     def _error(
         self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None, splits: Sequence[Split]
@@ -143,7 +143,7 @@ class Auto(PerformanceModel):
         made.roles_, made.range_, made.levels_ = self.roles_, self.range_, self.levels_
         made.target_, made.rows_ = self.target_, self.rows_
         made._restore(state["state"])
-        self.chosen_, self.trials_ = made, tuple(Trial(**trial) for trial in state["trials"])
+        self.chosen_, self.trials_ = made, tuple(Candidate(**trial) for trial in state["trials"])
 
 
 MODEL = Auto

@@ -18,10 +18,10 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.core.parsing import parsing
-from steplab.models._threads import one_thread
-from steplab.models.formula import Formula
-from steplab.models.intervals import Conformal, calibrate, excess
-from steplab.models.roles import Roles, canonical_order, features, roles_for
+from steplab.models.columns.roles import Roles, canonical_order, features, roles_for
+from steplab.models.formulas.formula import Formula
+from steplab.models.judging.intervals import Conformal, calibrate, excess
+from steplab.models.solvers.threads import one_thread
 
 FORMAT = "steplab-model"
 # 1: first version.

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import Bounds, differential_evolution
 
-from steplab.models._prepare import Prepared, prepare
-from steplab.models._varpro import LARGEST, Array, Point, Problem, mean_loss
 from steplab.models.base import Parameter
 from steplab.models.generic import Generic
-from steplab.models.penalty import parse_penalty
+from steplab.models.solvers.penalty import parse_penalty
+from steplab.models.solvers.prepare import Prepared, prepare
+from steplab.models.solvers.varpro import LARGEST, Array, PowersPoint, Problem, mean_loss
 
 # A parameter whose seeds disagree by more than this share of its mean is not identified.
 WIDEST_SPREAD = 0.05
@@ -59,7 +59,7 @@ class GenericDE(Generic):
             runs.append(self.parameters_)
         self.parameters_ = [_over_seeds(same) for same in zip(*runs, strict=True)]
 
-    def _evolved(self, problem: Problem, seed: int) -> Point:
+    def _evolved(self, problem: Problem, seed: int) -> PowersPoint:
         low, high, objective = objective_of(problem)
         found = differential_evolution(
             objective,
@@ -71,7 +71,7 @@ class GenericDE(Generic):
         split = len(problem.low)
         theta, coef = np.asarray(found.x[:split]), np.asarray(found.x[split:])
         basis = problem.basis(theta)
-        return Point(theta, coef, basis, problem.y - basis @ coef, float(found.fun))
+        return PowersPoint(theta, coef, basis, problem.y - basis @ coef, float(found.fun))
 
 
 def objective_of(problem: Problem) -> tuple[Array, Array, Callable[[Array], float]]:

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError, allowed
-from steplab.models import _physics
-from steplab.models._hybrid_formula import corrected_formula, law_formula, law_parameters
-from steplab.models._kriging import Kriging, learn, nothing, with_lengths
-from steplab.models._parts import Parts, find_parts
-from steplab.models._physics import Factor, Law
 from steplab.models.base import Array, Parameter, PerformanceModel, folds, numbers
-from steplab.models.formula import Formula, Node, column, level, number, op
+from steplab.models.columns.meaning import Parts, find_parts
+from steplab.models.formulas import physics
+from steplab.models.formulas.formula import Formula, Node, column, level, number, op
+from steplab.models.formulas.hybrid_formula import corrected_formula, law_formula, law_parameters
+from steplab.models.formulas.physics import Factor, StepLaw
+from steplab.models.learned.kriging import Kriging, learn, nothing, with_lengths
 
 # Residuals beyond four typical ones are outliers; the correction must not chase them.
 OUTLIER = 4 * 1.4826
@@ -31,7 +31,7 @@ class Hybrid(PerformanceModel):
     its own, "strong" if they share it; left empty, the better fit decides.
     """
 
-    law_: Law
+    law_: StepLaw
     theta_: Array
     correction_: Kriging
     errors_: Array
@@ -53,16 +53,16 @@ class Hybrid(PerformanceModel):
             hint = "remove rows with a target of zero or below, or use another model"
             raise ModelError("model 'hybrid' describes times, which are positive", hint=hint)
         laws = self._laws(frame)
-        thetas = [_physics.fit_law(law, law.inputs(frame), y) for law in laws]
-        misfits = [_physics.misfit(law, t, law.inputs(frame), y) for law, t in zip(laws, thetas, strict=True)]
+        thetas = [physics.fit_law(law, law.inputs(frame), y) for law in laws]
+        misfits = [physics.misfit(law, t, law.inputs(frame), y) for law, t in zip(laws, thetas, strict=True)]
         best = int(np.argmin(misfits))
         self.law_, self.theta_ = laws[best], thetas[best]
         at = self.law_.inputs(frame)
-        self.errors_ = _physics.uncertainty(self.law_, self.theta_, at, y)
+        self.errors_ = physics.uncertainty(self.law_, self.theta_, at, y)
         place = self._places(frame)
         self.correction_ = learn(place, self._left(self.theta_, frame, y)) if self.correct else nothing(place.shape[1])
 
-    def _laws(self, frame: pd.DataFrame) -> list[Law]:
+    def _laws(self, frame: pd.DataFrame) -> list[StepLaw]:
         """The law; both with own and with shared batches unless the column's name or the user decides."""
         parts = find_parts(frame, self.roles_.numeric, self.workers, self.batch, self.nodes)
         if parts.workers and frame[parts.workers].max() <= 1:
@@ -70,10 +70,10 @@ class Hybrid(PerformanceModel):
         if parts.batch and frame[parts.batch].min() <= 0:
             parts = Parts(parts.workers, "", parts.nodes, parts.shared)
         others = [name for name in self.roles_.numeric if name not in parts.columns]
-        further = tuple(_physics.factors(frame, others, self.levels_))
+        further = tuple(physics.factors(frame, others, self.levels_))
         if not parts.workers or parts.shared or self.scaling:
-            return [Law(replace(parts, shared=bool(parts.workers) and self._strong(parts)), further)]
-        return [Law(parts, further), Law(replace(parts, shared=True), further)]
+            return [StepLaw(replace(parts, shared=bool(parts.workers) and self._strong(parts)), further)]
+        return [StepLaw(parts, further), StepLaw(replace(parts, shared=True), further)]
 
     def _strong(self, parts: Parts) -> bool:
         if self.scaling not in ("", "weak", "strong"):
@@ -82,7 +82,7 @@ class Hybrid(PerformanceModel):
 
     def _left(self, theta: Array, frame: pd.DataFrame, y: Array) -> Array:
         """What the law leaves unexplained, in logarithms, without outliers."""
-        left = np.log(y) - np.log(_physics.step_time(self.law_, theta, self.law_.inputs(frame)))
+        left = np.log(y) - np.log(physics.step_time(self.law_, theta, self.law_.inputs(frame)))
         limit = OUTLIER * max(float(np.median(np.abs(left))), 1e-9)
         return np.asarray(np.clip(left, -limit, limit))
 
@@ -106,16 +106,16 @@ class Hybrid(PerformanceModel):
         return np.column_stack(columns) if columns else np.empty((len(frame), 0))
 
     def _predict(self, frame: pd.DataFrame) -> Array:
-        law = _physics.step_time(self.law_, self.theta_, self.law_.inputs(frame))
+        law = physics.step_time(self.law_, self.theta_, self.law_.inputs(frame))
         return np.asarray(law * np.exp(self.correction_.predict(self._places(frame))))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         """Refits from the full solution, with the correction's lengths kept: quick, and still unseen."""
         at, place, predicted = self.law_.inputs(frame), self._places(frame), np.empty(len(y))
         for train, test in folds(len(y), groups, self.interval_folds):
-            theta = _physics.fit_law(self.law_, at.take(train), y[train], self.theta_)
+            theta = physics.fit_law(self.law_, at.take(train), y[train], self.theta_)
             correction = self._refitted(place[train], self._left(theta, frame.iloc[train], y[train]))
-            law = _physics.step_time(self.law_, theta, at.take(test))
+            law = physics.step_time(self.law_, theta, at.take(test))
             predicted[test] = law * np.exp(correction.predict(place[test]))
         return predicted
 
@@ -153,7 +153,7 @@ class Hybrid(PerformanceModel):
         used = {*parts.columns, *(factor.column for factor in made)}
         if not used <= set(self.roles_.columns):
             raise ValueError("the law names columns that the model does not have")
-        self.law_ = Law(parts, made)
+        self.law_ = StepLaw(parts, made)
         unknowns = len(self.law_.names)
         self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
         saved = state["correction"]

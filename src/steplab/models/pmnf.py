@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError
-from steplab.models._level_factors import Factors, level_factors, multiplier
-from steplab.models._normal_form import Simple, Term, design, search, solve
 from steplab.models.base import Array, Parameter, PerformanceModel, folds, numbers
-from steplab.models.formula import Formula, level, number, op
+from steplab.models.formulas.formula import Formula, level, number, op
+from steplab.models.formulas.level_factors import Factors, level_factors, multiplier
+from steplab.models.formulas.normal_form import Simple, Term, design, search, solve
 
 
 class NormalForm(PerformanceModel):

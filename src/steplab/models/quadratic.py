@@ -11,9 +11,9 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pandas as pd
 
-from steplab.models._regression import Regression, Term
 from steplab.models.base import Array
-from steplab.models.formula import Node, column, number, op
+from steplab.models.formulas.formula import Node, column, number, op
+from steplab.models.solvers.regression import Regression, Term
 
 
 class Quadratic(Regression):

@@ -20,7 +20,7 @@ from scipy.optimize import nnls
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
-from steplab.models.formula import Formula, Node, column, number, op
+from steplab.models.formulas.formula import Formula, Node, column, number, op
 
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
 LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from steplab.models._tuned import Setting, TunedModel
 from steplab.models.base import Array, numbers
+from steplab.models.learned.tuned import Setting, TunedModel
 
 RIDGE = 1.0
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError
-from steplab.models._level_factors import Factors, level_factors, multiplier
-from steplab.models._ranges import upper_ranges
-from steplab.models._symbolic_search import expressions, refitted, sane
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
-from steplab.models.formula import Formula, Node, column, level, number, op
+from steplab.models.formulas.formula import Formula, Node, column, level, number, op
+from steplab.models.formulas.level_factors import Factors, level_factors, multiplier
+from steplab.models.judging.held_out_ranges import upper_ranges
+from steplab.models.solvers.symbolic_search import expressions, refitted, sane
 
 
 class Symbolic(PerformanceModel):

@@ -70,7 +70,7 @@ def _constants(model: PerformanceModel) -> dict[str, str]:
 
 def predict_table(model: PerformanceModel, X: pd.DataFrame, level: float = 0.9) -> list[Prediction]:
     """A prediction for every row of a table."""
-    from steplab.models.roles import features
+    from steplab.models.columns.roles import features
 
     frame = features(X, model.roles_)
     values, inside = model.predict(frame), model.inside(frame)

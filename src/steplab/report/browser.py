@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-from steplab.core import aside
+from steplab.core import atomic
 from steplab.core.errors import EnvironmentFault
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def images(figures: Mapping[str, go.Figure]) -> list[Image]:
     if not figures:
         return []
     browser = find_browser()
-    with aside.scratch("figures") as folder:
+    with atomic.scratch("figures") as folder:
         page = folder / "figures.html"
         page.write_text(_page(figures), encoding="utf-8")
         text = _dump(browser, page, folder / "profile")

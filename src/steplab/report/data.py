@@ -9,14 +9,14 @@ from functools import cached_property
 import pandas as pd
 import pyarrow as pa
 
-from steplab.analysis.roofline import Roofline
+from steplab.analysis.roofline.points import Roofline
+from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
-from steplab.analysis.words import sentences
 from steplab.core.trial import Level, plain_level
 from steplab.report.modelling import Modelled
+from steplab.report.plain_text import Said, said
 from steplab.report.ranks import RankTimes, rank_times
-from steplab.report.words import Said, said
 
 MOST_NOTES = 3
 Profile = tuple[pd.DataFrame, str, tuple[str, ...]]  # seconds by layer, of which configuration, in which trials

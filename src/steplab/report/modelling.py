@@ -14,9 +14,9 @@ from steplab.core.errors import SteplabError
 from steplab.core.units import seconds, span
 from steplab.models import load_model_class
 from steplab.models.base import PerformanceModel
-from steplab.models.choose import Chosen
-from steplab.models.penalty_scan import ScanRow, scan
-from steplab.models.selection import held_out, metrics, random_folds
+from steplab.models.columns.training_rows import Chosen
+from steplab.models.judging.penalty_scan import ScanRow, scan
+from steplab.models.judging.selection import held_out, metrics, random_folds
 
 Array = NDArray[np.float64]
 # The quickest first, so that the time is used well; the best one is shown first.

@@ -1,8 +1,8 @@
 """What the page needs to predict by itself: formula, range, levels and interval of each readable model, as data.
 
 The page computes value = formula(row), spread = 1 + 2·Σ_c excess_c(row) (how far numeric factors lie outside of the
-measured range) and half = quantile·max(|value|, floor)^power·spread, as `steplab.models.intervals` does. A model whose
-own prediction differs from that is not offered.
+measured range) and half = quantile·max(|value|, floor)^power·spread, as `models/judging/intervals` does. A model
+whose own prediction differs from that is not offered.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import pandas as pd
 
 from steplab.core.trial import plain_level
 from steplab.models.base import PerformanceModel
-from steplab.models.formula import Formula
-from steplab.models.intervals import excess
-from steplab.models.roles import features
+from steplab.models.columns.roles import features
+from steplab.models.formulas.formula import Formula
+from steplab.models.judging.intervals import excess
 from steplab.report.data import ReportData, measured
 from steplab.report.modelling import Judged
 

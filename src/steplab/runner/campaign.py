@@ -19,17 +19,18 @@ from steplab.core.study import Study
 from steplab.core.study_file import read_study
 from steplab.core.trial import Level, Trial
 from steplab.design.plan import Plan
-from steplab.runner import datasets, surroundings
-from steplab.runner.conversation import Conversation, Failure, Outcome
+from steplab.runner.data import datasets
+from steplab.runner.directing.step import StepDirector
+from steplab.runner.directing.train import TrainingDirector
+from steplab.runner.instruments import surroundings
+from steplab.runner.instruments.machine import machine
+from steplab.runner.instruments.surroundings import Seen
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
-from steplab.runner.launch import RankGroup
-from steplab.runner.lines import Document
-from steplab.runner.machine import machine
-from steplab.runner.pool import Pool
-from steplab.runner.steady import Director
-from steplab.runner.surroundings import Seen
-from steplab.runner.training import TrainingDirector
+from steplab.runner.ranks.channel import Document
+from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
+from steplab.runner.ranks.group import RankGroup
+from steplab.runner.ranks.pool import Pool
 from steplab.store import records, training
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
@@ -140,7 +141,7 @@ class Campaign:
         conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
         job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
         shared = shares_period(self.study.about.kind, attempt.resolved.strategy)
-        director = attempt.training or Director(measure, attempt.resolved.accumulate, shared)
+        director = attempt.training or StepDirector(measure, attempt.resolved.accumulate, shared)
         outcome = conversation.trial(job, director)
         attempt.parted()
         if outcome.failure is not None:

@@ -8,9 +8,9 @@ from steplab.core import catalogue
 from steplab.core.feasible import Resolved, resolve
 from steplab.core.study import Study
 from steplab.core.trial import Trial
-from steplab.runner.datasets import DataSource
-from steplab.runner.launch import GroupKey
-from steplab.runner.training import training_plan
+from steplab.runner.data.datasets import DataSource
+from steplab.runner.directing.train import training_plan
+from steplab.runner.ranks.group import GroupKey
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 

@@ -48,7 +48,7 @@ def _expect_ours(config: Config) -> None:
 
 
 def _own_network(resolved: Resolved, shape: Sequence[int], modules: Path | None) -> Workload:
-    from steplab.runner.modules import trace_module
+    from steplab.runner.environments.user_networks import trace_module
 
     if modules is None:
         hint = "allow it with --modules DIR, the folder that the module is in"

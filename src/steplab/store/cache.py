@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from steplab.core.aside import ABANDONED_S
+from steplab.core.atomic import ABANDONED_S
 from steplab.core.errors import InputError
 from steplab.core.files import read_regular
 from steplab.core.home import home

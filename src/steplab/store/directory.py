@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from steplab.core import aside
+from steplab.core import atomic
 from steplab.core.errors import InputError
 from steplab.core.files import OPEN, expect_regular, read_opened
 
@@ -142,7 +142,7 @@ class Directory:
     @contextlib.contextmanager
     def _aside(self, name: str, content: bytes, mode: int = 0o666) -> Iterator[str]:
         """A temporary file beside the final one, with the content safely on disk; gone afterwards."""
-        temporary = aside.name_aside(name)
+        temporary = atomic.name_aside(name)
         try:
             with self._new(temporary, mode) as file:
                 file.write(content)
@@ -157,7 +157,7 @@ class Directory:
         """Remove files that this user's killed processes left half-written."""
         for entry in list(self.entries()):
             own = stat.S_ISREG(entry.status.st_mode) and entry.status.st_uid == os.getuid()
-            if own and aside.abandoned(entry.name, partial(float, entry.status.st_mtime)):
+            if own and atomic.abandoned(entry.name, partial(float, entry.status.st_mtime)):
                 with contextlib.suppress(OSError):
                     self.remove(entry.name)
 

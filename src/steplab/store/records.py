@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from pydantic_core import PydanticSerializationError
 
-from steplab.core import aside
+from steplab.core import atomic
 from steplab.core.errors import InputError, RecordError, StoreError
 from steplab.core.files import expect_regular, readable
 from steplab.core.record import MAX_BYTES, Head, Record, parse_head, parse_record
@@ -85,7 +85,7 @@ def _readable(value: Any) -> Any:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, in the place of a link of its name; what was left beside it is swept."""
-    aside.sweep(path.parent)
+    atomic.sweep(path.parent)
     with _explained(path.parent):
         _must_be_replaceable(path)
         with Directory.at(path.parent) as directory:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
-from steplab.core.beside import Beside
+from steplab.core.background import BackgroundProcess
 from steplab.core.errors import RecordError, TableError, nearest
 from steplab.core.record import parse_record
 from steplab.store import cache, records
@@ -92,7 +92,7 @@ def _parsed(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) ->
     processes = min(os.cpu_count() or 1, len(work)) if len(names) >= MANY else 1
     made: list[Part] = []
     with contextlib.ExitStack() as stack:
-        others = [stack.enter_context(Beside(__name__)) for _ in range(processes if processes > 1 else 0)]
+        others = [stack.enter_context(BackgroundProcess(__name__)) for _ in range(processes if processes > 1 else 0)]
         for at in range(0, len(work), processes):
             some = work[at : at + processes]
             # A chunk for each at a time: what all of them hold together stays small.

@@ -11,7 +11,7 @@ from typing import Dict, List, Sequence, Tuple
 import numpy as np
 
 from steplab_worker.graph import Graph, Layer, Shape
-from steplab_worker.kinds import adaptive_bins
+from steplab_worker.layers import adaptive_bins
 from steplab_worker.weights import Key
 
 Pads = Sequence[Tuple[int, int]]

@@ -81,7 +81,7 @@ STAMPS = 1  # names the stream of random numbers that the stamps' jitter is draw
 CHUNK = 256  # iterations whose noise is drawn at once
 
 
-class Law:
+class TimeLaw:
     """The cost law of one trial: seconds of each phase, by rank and iteration."""
 
     def __init__(self, job: TrialJob, workers: int, gradient_bytes: int):
@@ -135,7 +135,7 @@ class Session(base.Session):
     def __init__(self, job: TrialJob, graph: Graph, rank: int, workers: int):
         self.job, self.graph, self.rank = job, graph, rank
         self.overlap_method = "hook" if workers > 1 else "none"
-        self.law = Law(job, workers, 4 * graph.parameters)
+        self.law = TimeLaw(job, workers, 4 * graph.parameters)
         self.now = self.latest = 0.0
         self.stamps = np.random.default_rng([job.seed, zlib.crc32(job.trial.encode()), rank, 0, STAMPS])
         self.iteration = -1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steplab.analysis.sentences import sentences
 from steplab.analysis.study import analyse
-from steplab.analysis.words import sentences
 from steplab.core.errors import InputError
 from steplab.core.study_file import read_study
 from steplab.design.plan import plan

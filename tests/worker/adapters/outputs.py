@@ -100,9 +100,9 @@ def main():
     given = {}
     for name, job in json.load(sys.stdin).items():
         if framework == "velox":
-            from steplab_worker.adapters import _velox_network
+            from steplab_worker.adapters.velox import network
 
-            _velox_network.OPERAND_BYTES = job.get("operand_bytes", 64 << 20)
+            network.OPERAND_BYTES = job.get("operand_bytes", 64 << 20)
         given[name] = answer(adapter, framework, job)
     np.savez(path, **given)
     sys.stdout.flush()

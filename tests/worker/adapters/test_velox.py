@@ -13,7 +13,7 @@ import pytest
 from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
 from steplab.core.feasible import unsupported
-from steplab.runner.environments import find
+from steplab.runner.environments.registry import find
 from steplab_worker import networks
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -78,7 +78,7 @@ def test_outputs_are_those_of_pytorch(inferred: dict[str, dict[str, np.ndarray]]
 
 @pytest.mark.framework("velox")
 def test_examples_in_the_plans_are_right() -> None:
-    code = "import doctest, os, sys; from steplab_worker.adapters import _velox_plans as m; r = doctest.testmod(m)"
+    code = "import doctest, os, sys; from steplab_worker.adapters.velox import plans as m; r = doctest.testmod(m)"
     in_environment("velox", "-c", code + "; os._exit(r.failed or not r.attempted)")
 
 

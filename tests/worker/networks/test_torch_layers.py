@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from steplab_worker.kinds import KINDS
+from steplab_worker.layers import KINDS
 
 CASES = [
     ("conv", [(4, 9)], {"filters": 6, "kernel": 3, "stride": 2, "padding": "same"}),

@@ -6,8 +6,8 @@ import plotly.graph_objects as go
 
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData
+from steplab.report.plain_text import plain
 from steplab.report.ranks import PARTS
-from steplab.report.words import plain
 
 
 def heat_map(data: ReportData) -> go.Figure | None:

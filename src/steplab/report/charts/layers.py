@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from steplab.analysis import roofline_chart
+from steplab.analysis.roofline import chart
 from steplab.report.charts.style import GREY, bar, finish, rows_height
 from steplab.report.data import ReportData
-from steplab.report.words import plain
+from steplab.report.plain_text import plain
 
 MOST_LAYERS = 60
 
@@ -37,7 +37,7 @@ def roofline(data: ReportData) -> go.Figure | None:
     """Speed against arithmetic intensity on two logarithmic axes: the roofs, and a point for each layer."""
     if data.roofline is None or not any(point.flops_per_s for point in data.roofline.points):
         return None
-    figure = finish(roofline_chart.figure(data.roofline), "", "", height=560)
+    figure = finish(chart.figure(data.roofline), "", "", height=560)
     figure.update_layout(title=None)
     # Black points would vanish on a dark page.
     for trace in figure.data:

@@ -8,7 +8,7 @@ from plotly.subplots import make_subplots
 
 from steplab.report.charts.style import GREY, colour, finish, log_axis, series
 from steplab.report.data import ReportData
-from steplab.report.words import plain
+from steplab.report.plain_text import plain
 
 MOST_POINTS = 300
 

@@ -8,7 +8,7 @@ from plotly.subplots import make_subplots
 
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData, measured
-from steplab.report.words import plain
+from steplab.report.plain_text import plain
 
 PHASES = {
     "t_io": "reading data", "t_h2d": "moving data to the device", "t_md": "dividing the batch",

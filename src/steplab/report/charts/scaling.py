@@ -8,7 +8,7 @@ from plotly.subplots import make_subplots
 from steplab.analysis.summary import Group
 from steplab.report.charts.style import GREY, finish, series, whiskers
 from steplab.report.data import ReportData, label
-from steplab.report.words import plain
+from steplab.report.plain_text import plain
 
 MOST_LINES = 8
 Line = list[tuple[int, Group]]

@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 from steplab.core.order_statistics import median_interval
 from steplab.report.charts.style import MARKER_SIZE, colour, finish, rows_height, whiskers
 from steplab.report.data import ReportData, label, measured
-from steplab.report.words import plain
+from steplab.report.plain_text import plain
 
 MOST_ROWS = 40
 MOST_PANELS = 6

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steplab.core import aside
+from steplab.core import atomic
 from steplab.core.errors import InputError, StoreError
 from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import PLAIN_LEVELS, Level, is_plain_level, trial_id
@@ -81,7 +81,7 @@ def must_be_free(out: Path, option: str = "--out") -> None:
 def appearing(out: Path) -> Iterator[Path]:
     """A folder to fill that takes its name only when all is in it; after a mistake nothing is left."""
     try:
-        with aside.folder(out) as place:
+        with atomic.folder(out) as place:
             yield place
             place.rename(out)  # an empty folder of that name, as `must_be_free` has seen, is replaced
     except OSError as error:

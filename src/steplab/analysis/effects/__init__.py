@@ -1,0 +1,1 @@
+"""Designed experiments: effects, interactions, ANOVA, contrasts, checks."""

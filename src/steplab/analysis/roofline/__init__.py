@@ -1,0 +1,1 @@
+"""Layers, phases and kernels under the roofs of a machine."""

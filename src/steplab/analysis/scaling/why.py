@@ -1,0 +1,293 @@
+"""Why more workers are slower than they should be: causes with seconds and intervals, and what would help most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.scaling.gradients import gradient_bytes, latency_of, ring_bytes
+from steplab.analysis.scaling.lost_time import Amount, Excess, excess
+from steplab.analysis.scaling.remedies import UNBALANCED, Help, Situation, helps
+from steplab.analysis.summary import Group, groups_of
+from steplab.core.trial import Level, accumulation
+from steplab.core.units import seconds, size
+
+Key = Literal["contention", "waiting", "communication", "bytes", "latency", "loader", "overhead"]
+TITLES: dict[Key, str] = {
+    "contention": "compute contention",
+    "waiting": "waiting for the slowest rank",
+    "communication": "communication",
+    "bytes": "bytes over the network",
+    "latency": "latency of the exchange",
+    "loader": "the data loader",
+    "overhead": "overhead of each step",
+}
+UNSURE = "one trial of each, so nothing tells this from noise"
+VIRTUAL = ("synthetic", "replay")
+Told = tuple[Key, Amount, str]
+MOST_ANSWERS = 200  # nobody reads more
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One reason: seconds per step beyond the ideal, its share of all reasons, and a sentence."""
+
+    key: Key
+    title: str
+    amount: Amount
+    share: float
+    sure: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer for one configuration with several workers."""
+
+    factors: dict[str, Level]
+    workers: int
+    kind: Literal["weak", "strong"]
+    t_iter: float
+    t_ideal: float
+    efficiency: float
+    excess: Amount
+    causes: tuple[Cause, ...]  # the largest first
+    hidden_s: float  # communication behind back-propagation
+    unexplained_s: float  # of the excess, by no phase
+    oversubscribed: str  # "4 ranks × 2 threads on 2 CPUs", or empty
+    helps: tuple[Help, ...]  # the largest predicted gain first
+    answer: str
+
+
+def why(trials: pd.DataFrame, factors: Sequence[str]) -> list[Why]:
+    """An answer for configurations with several workers and a one-worker base: the least efficient, that one first."""
+    cells = configurations(trials, factors)
+    return answers(cells, groups_of(cells))
+
+
+def answers(cells: Configurations, groups: Sequence[Group]) -> list[Why]:
+    """The same, from configurations whose groups are known."""
+    if not len(cells):
+        return []
+    alone = {int(s): at for at, (s, n) in enumerate(zip(cells.series, cells.workers, strict=True)) if n == 1}
+    many = np.array([at for at, n in enumerate(cells.workers) if n > 1 and int(cells.series[at]) in alone], dtype=int)
+    if not len(many):
+        return []
+    one = np.array([alone[int(cells.series[at])] for at in many], dtype=int)
+    found = excess(cells, many, one)
+    sizes = _gradients(cells, many.tolist())
+    latencies = _latencies(cells, sizes, found)
+    crowded = _crowded(cells)
+    worst = sorted(range(len(many)), key=lambda i: groups[int(many[i])].efficiency or 0.0)[:MOST_ANSWERS]
+    made = [
+        _answer(cells, groups, found, i, sizes.get(at), latencies.get(at), crowded[at])
+        for i, at in ((i, int(many[i])) for i in worst)
+    ]
+    return sorted(made, key=lambda one: one.efficiency)
+
+
+def _answer(
+    cells: Configurations, groups: Sequence[Group], found: Excess, i: int,
+    gradients: float | None, latency: float | None, crowd: str,
+) -> Why:  # fmt: skip
+    at, base = int(found.many[i]), int(found.one[i])
+    group, workers = groups[at], int(cells.workers[at])
+    total = found.amount(i, "native")
+    mean = {str(name): float(value) for name, value in found.mean.iloc[at].items()}
+    ideal = mean["native"] - total.seconds
+    exposed, hidden = _exposed(found, i, mean)
+    told = _communication(exposed, hidden, group, workers, gradients, latency)
+    causes = _causes(found, i, told, group, workers, crowd)
+    efficiency = ideal / mean["native"]
+    phased = sum(cause.amount.seconds for cause in causes)
+    # Without phases nothing is explained; with them, whatever the native step does not share with the phased one.
+    unexplained = total.seconds - phased if causes else total.seconds
+    situation = Situation(cells, groups, at, base, mean, exposed.seconds, hidden, crowd, found.amount(i, "contention"))
+    return Why(
+        factors=group.factors,
+        workers=workers,
+        kind="strong" if cells.strong[at] else "weak",
+        t_iter=mean["native"],
+        t_ideal=ideal,
+        efficiency=efficiency,
+        excess=total,
+        causes=causes,
+        hidden_s=hidden,
+        unexplained_s=unexplained,
+        oversubscribed=crowd,
+        helps=helps(situation) if causes else (),
+        answer=_sentence(workers, mean["native"], total, efficiency, causes),
+    )
+
+
+def _exposed(found: Excess, i: int, mean: dict[str, float]) -> tuple[Amount, float]:
+    """The exchange as the native step feels it, and what back-propagation hides of it.
+
+    Where the overlap mode did not measure it, the phased step is longer than the native one by what overlap hides;
+    that counts only as far as it stands out of the noise.
+    """
+    move, measured = found.amount(i, "move"), mean["exposed"]
+    if np.isfinite(measured):
+        amount = found.amount(i, "exposed")
+        known = np.isfinite(amount.seconds)
+        return (amount if known else Amount(measured, None, None)), mean["move"] - measured
+    gap = found.amount(i, "gap")
+    hidden = float(np.clip(gap.seconds, 0.0, max(move.seconds, 0.0)))
+    if not np.isfinite(hidden) or (gap.low is not None and gap.low <= 0):
+        return move, 0.0
+    shifted = (None if edge is None else edge - hidden for edge in (move.low, move.high))
+    return Amount(move.seconds - hidden, *shifted), hidden
+
+
+def _causes(
+    found: Excess, i: int, communication: list[Told], group: Group, workers: int, crowd: str
+) -> tuple[Cause, ...]:
+    """All causes that were measured, the largest first."""
+    if not np.isfinite(found.amount(i, "contention").seconds):
+        return ()
+    contention, waiting = found.amount(i, "contention"), found.amount(i, "waiting")
+    told: list[Told] = []
+    if crowd:
+        # A rank that is off the core holds up all others: their waiting is the same cause.
+        both = _added(contention, waiting)
+        told.append(("contention", both, _contention(contention, group, workers, crowd, waiting)))
+    else:
+        told.append(("contention", contention, _contention(contention, group, workers, "", None)))
+        told.append(("waiting", waiting, _waiting(waiting, found.amount(i, "slow"), group)))
+    told += communication
+    loader, overhead = found.amount(i, "loader"), found.amount(i, "overhead")
+    told.append(("loader", loader, f"Reading a batch takes {_more(loader)} than with one worker."))
+    told.append(("overhead", overhead, f"Update, copies and what no phase explains take {_more(overhead)}."))
+    whole = sum(max(amount.seconds, 0.0) for _, amount, _ in told) or 1.0
+    causes = [
+        Cause(key, TITLES[key], amount, max(amount.seconds, 0.0) / whole, amount.sure, sentence)
+        for key, amount, sentence in told
+    ]
+    return tuple(sorted(causes, key=lambda cause: -cause.amount.seconds))
+
+
+def _added(a: Amount, b: Amount) -> Amount:
+    """A sum whose errors are not known to be independent: the intervals add."""
+    edges = ((x + y) if x is not None and y is not None else None for x, y in ((a.low, b.low), (a.high, b.high)))
+    return Amount(a.seconds + b.seconds, *edges)
+
+
+def _more(amount: Amount) -> str:
+    return f"{seconds(abs(amount.seconds))} {'longer' if amount.seconds >= 0 else 'less'}"
+
+
+def _contention(amount: Amount, group: Group, workers: int, crowd: str, waiting: Amount | None) -> str:
+    compute = group.phases.get("t_f", 0.0) + group.phases.get("t_b", 0.0)
+    strong = "global_batch_size" in group.factors
+    alone = compute - amount.seconds
+    share = f" ({amount.seconds / alone:+.0%})" if alone > 0 else ""
+    if crowd and waiting is not None:
+        return (
+            f"{crowd}: the cores are oversubscribed. Forward and backward take {_more(amount)}, and a rank that is off "
+            f"its core holds up the others for {seconds(max(waiting.seconds, 0.0))} more."
+        )
+    if strong and amount.seconds > 0:
+        return (
+            f"Forward and backward take {_more(amount)} than 1/{workers} of what one worker needs: a part of them does "
+            "not shrink with the batch, or the ranks compete for cores and memory."
+        )
+    text = f"Forward and backward of each rank take {_more(amount)}{share} than with one worker"
+    return f"{text}: the ranks compete for cores, caches or memory bandwidth." if amount.seconds > 0 else f"{text}."
+
+
+def _waiting(amount: Amount, slow: Amount, group: Group) -> str:
+    text = f"Ranks wait {seconds(max(amount.seconds, 0.0))} for the slowest one"
+    lif = f" (LIF {group.lif:.2f})" if group.lif else ""
+    if slow.seconds > 0.5 * amount.seconds and (group.lif or 1.0) >= UNBALANCED:
+        return f"{text}; one rank is always slower{lif}, which is {seconds(slow.seconds)} of it."
+    return f"{text}; no rank is much slower than the others all the time{lif}, so it is jitter."
+
+
+def _communication(
+    exposed: Amount, hidden: float, group: Group, workers: int, gradients: float | None, latency: float | None
+) -> list[Told]:
+    """The exchange as one cause, or as latency and bytes where several sizes of gradients tell them apart."""
+    whole = exposed.seconds + hidden
+    every = accumulation(str(group.factors.get("strategy", "sync")))
+    sent = ring_bytes(gradients, workers) / every if gradients else None
+    rate = f" of {size(gradients)} of gradients, {size(sent / whole)}/s" if gradients and sent and whole > 0 else ""
+    covered = f"; {seconds(hidden)} of {seconds(whole)} hide behind back-propagation" if hidden > 0 else ""
+    if latency is None:
+        return [("communication", exposed, f"The exchange{rate} costs {seconds(exposed.seconds)}{covered}.")]
+    share = float(np.clip(latency / whole, 0.0, 1.0)) if whole > 0 else 0.0
+    return [
+        ("latency", _part(exposed, share), f"Messages cost {seconds(share * exposed.seconds)} whatever their size."),
+        ("bytes", _part(exposed, 1 - share), f"Bytes{rate} cost {seconds((1 - share) * exposed.seconds)}{covered}."),
+    ]
+
+
+def _part(amount: Amount, share: float) -> Amount:
+    edges = (None if edge is None else edge * share for edge in (amount.low, amount.high))
+    return Amount(amount.seconds * share, *edges)
+
+
+def _gradients(cells: Configurations, many: Sequence[int]) -> dict[int, float]:
+    """The bytes of each configuration's gradients, where they are known.
+
+    A network of an imported table may have the name of one of ours and another size; such records describe no machine.
+    """
+    here = np.isfinite(cells.values("cpus")[cells.first])
+    sizes = {int(at): gradient_bytes(cells.factors[at]) for at in many if here[at]}
+    return {at: known for at, known in sizes.items() if known}
+
+
+def _latencies(cells: Configurations, sizes: dict[int, float], found: Excess) -> dict[int, float]:
+    """The latency of an exchange for each configuration that shares framework, workers and strategy with others."""
+    alike: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
+    move = found.mean["move"].tolist()
+    for at, gradients in sizes.items():
+        levels, workers = cells.factors[at], int(cells.workers[at])
+        if move[at] > 0:
+            key = (levels.get("framework"), levels.get("environment"), levels.get("strategy"), workers)
+            alike.setdefault(key, []).append((at, ring_bytes(gradients, workers), move[at]))
+    made: dict[int, float] = {}
+    for rows in alike.values():
+        latency = latency_of([sent for _, sent, _ in rows], [time for *_, time in rows])
+        if latency is not None:
+            made |= {at: latency for at, *_ in rows}
+    return made
+
+
+def _crowded(cells: Configurations) -> list[str]:
+    """For each configuration, how its ranks and threads outnumber the CPUs of a machine; empty where they do not.
+
+    Nothing is said of machines that the records do not describe, and of ranks on a virtual clock.
+    """
+    ranks, threads, cpus = (cells.values(name)[cells.first] for name in ("ranks_per_host", "threads", "cpus"))
+    virtual = cells.rows["framework"].iloc[cells.first].isin(VIRTUAL).to_numpy()
+    crowded = (ranks * threads > cpus) & (ranks > 1) & ~virtual
+    return [
+        f"{int(r)} ranks × {int(t)} thread{'s' if t > 1 else ''} on {int(c)} CPU{'s' if c > 1 else ''}" if crowd else ""
+        for r, t, c, crowd in zip(ranks, threads, cpus, crowded, strict=True)
+    ]
+
+
+def _sentence(workers: int, step: float, total: Amount, efficiency: float, causes: Sequence[Cause]) -> str:
+    """The answer in one or two sentences."""
+    if total.seconds <= 0 or (total.low is not None and total.low <= 0):
+        return (
+            f"With {workers} workers a step takes {seconds(step)}; that it is slower than ideal is within noise "
+            f"(efficiency {efficiency:.0%})."
+        )
+    single = total.low is None or total.high is None
+    doubt = "" if total.low is None or total.high is None else f" ({seconds(total.low)} to {seconds(total.high)})"
+    text = f"With {workers} workers a step takes {seconds(step)}, {seconds(total.seconds)}{doubt} more than ideal "
+    text += f"(efficiency {efficiency:.0%})." if not single else f"(efficiency {efficiency:.0%}; {UNSURE})."
+    if not causes:
+        return text + " Phases were not measured, so the cause is not known: set phases = true."
+    first = causes[0]
+    if single:
+        return f"{text} The largest part is {first.title}: {first.share:.0%} of what was lost. {first.sentence}"
+    if first.sure:
+        return f"{text} The main cause is {first.title}: {first.share:.0%} of what was lost. {first.sentence}"
+    return f"{text} No single cause stands out of the noise; the largest is {first.title}. {first.sentence}"

@@ -1,0 +1,1 @@
+"""Statistics that several analyses share: intervals, moderated variances, simultaneous comparisons."""

@@ -1,0 +1,117 @@
+"""Which column plays which part in a performance model: intrinsic, categorical or extrinsic.
+
+Intrinsic factors describe the network and the training, extrinsic ones the scale at which it runs (batch
+size, workers), as in the generic performance model (MMU thesis, chapter 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from steplab.core.errors import ModelError, nearest
+from steplab.models.columns.meaning import is_scale
+
+# What a study's table holds beside its factors: bookkeeping and measurements, never inferred as factors.
+NOT_FACTORS = frozenset({
+    "trial", "replicate", "configuration", "status", "reason", "run", "epoch", "started", "t_iter", "t_io", "t_h2d",
+    "t_md", "t_f", "t_b", "t_c", "t_u", "t_other", "t_wait", "t_move", "t_iter_low", "t_iter_high", "t_iter_phased",
+    "observer_cost", "spread", "drift", "iterations", "lif", "throughput", "memory_bytes", "cpu_s", "other_cpu_s",
+    "energy", "energy_source", "energy_j", "energy_provenance", "loss", "seconds", "data_source",
+    "variables",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of each part, in order."""
+
+    intrinsic: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    extrinsic: tuple[str, ...] = ()
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """Intrinsic, then extrinsic columns."""
+        return self.intrinsic + self.extrinsic
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that the model reads."""
+        return self.intrinsic + self.categorical + self.extrinsic
+
+
+def infer_roles(X: pd.DataFrame) -> Roles:
+    """Text columns are categorical, names such as `workers` extrinsic, other numbers intrinsic.
+
+    >>> infer_roles(pd.DataFrame({"filters": [4, 8], "workers": [1, 2], "padding": ["same", "valid"]}))
+    Roles(intrinsic=('filters',), categorical=('padding',), extrinsic=('workers',))
+    """
+    factors = [c for c in X.columns if str(c) not in NOT_FACTORS]
+    numeric = [c for c in factors if pd.api.types.is_numeric_dtype(X[c]) and X[c].dtype != bool]
+    extrinsic = [c for c in numeric if is_scale(str(c))]
+    return Roles(
+        tuple(str(c) for c in numeric if c not in extrinsic),
+        tuple(str(c) for c in factors if c not in numeric),
+        tuple(str(c) for c in extrinsic),
+    )
+
+
+def roles_for(X: pd.DataFrame, intrinsic: Sequence[str], categorical: Sequence[str], extrinsic: Sequence[str]) -> Roles:
+    """The roles that were asked for; without any, those that the columns suggest."""
+    roles = Roles(tuple(intrinsic), tuple(categorical), tuple(extrinsic))
+    roles = roles if roles.columns else infer_roles(X)
+    twice = {column for column in roles.columns if roles.columns.count(column) > 1}
+    if twice:
+        raise ModelError(f"column {min(twice)!r} has two roles", hint="give each column one role")
+    if not roles.columns:
+        raise ModelError("there is no column to model with", hint="name intrinsic, categorical or extrinsic columns")
+    return roles
+
+
+def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+    """The columns of the roles: numbers as finite floats, categories as text, rows numbered from 0."""
+    made = {}
+    for column in roles.columns:
+        if column not in X.columns:
+            raise ModelError(f"there is no column {column!r}", hint=nearest(column, [str(c) for c in X.columns]))
+        values = X[column]
+        made[column] = _text(values) if column in roles.categorical else _numbers(values, column)
+    # Plain objects: pandas would otherwise turn text into its string type, on which all is slower.
+    text = {c: pd.Series(made[c], dtype=object) for c in roles.categorical}
+    return pd.DataFrame({**made, **text}, index=pd.RangeIndex(len(X)), columns=list(roles.columns))
+
+
+def _text(values: pd.Series) -> np.ndarray:
+    given = values.tolist()
+    # 1.0 and 1 are one level, however the table was read.
+    if not all(type(value) is str for value in given):
+        given = [f"{value:g}" if isinstance(value, float) else str(value) for value in given]
+    made = np.empty(len(given), dtype=object)
+    made[:] = given
+    return made
+
+
+def _numbers(values: pd.Series, column: str) -> np.ndarray:
+    plain = values.dtype == float
+    numbers = values.to_numpy() if plain else pd.to_numeric(values, errors="coerce").to_numpy(float)
+    wrong = ~np.isfinite(numbers)
+    if wrong.any():
+        first = values.iloc[int(np.argmax(wrong))]
+        hint = "remove those rows, or make the column categorical"
+        raise ModelError(f"column {column!r} holds {first!r}, which is not a finite number", hint=hint)
+    return numbers
+
+
+def canonical_order(frame: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """An order of the rows that depends on their contents only: models become invariant to row order."""
+    keys = [y, *(frame[column].to_numpy() for column in frame.columns)]
+    return np.lexsort([_codes(key) if key.dtype == object else key for key in keys])
+
+
+def _codes(key: np.ndarray) -> np.ndarray:
+    rank = {name: i for i, name in enumerate(sorted(set(key.tolist())))}
+    return np.array([rank[name] for name in key.tolist()])

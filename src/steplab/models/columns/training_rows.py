@@ -1,0 +1,110 @@
+"""Which rows and columns of a table a model is fitted to, and what was assumed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from steplab.core.errors import NotEnoughData, TableError, nearest
+from steplab.models.columns.roles import Roles, infer_roles
+
+DEFAULT_TARGET = "t_iter"
+# A text column with more levels than this names rows rather than a factor.
+MOST_LEVELS = 20
+
+ONE_ROW = "each configuration has one row: intervals hold what the model misses, not the noise of a repetition"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a model is fitted to: rows without gaps, roles, replicate groups, and what to tell the user."""
+
+    X: pd.DataFrame
+    y: pd.Series
+    roles: Roles
+    groups: np.ndarray | None
+    notes: tuple[str, ...]
+
+
+def choose(
+    frame: pd.DataFrame, target: str | None, asked: Roles, group: str | None = None, factors: Sequence[str] = ()
+) -> Chosen:
+    """The rows and columns for a model; without any role the known factors, or types and names, decide."""
+    notes: list[str] = []
+    name = _target(frame, target)
+    for column in asked.columns:
+        _require(frame, column)
+        if column == name:
+            raise TableError(f"column {column!r} is the target", hint="take it out of the factors")
+    roles = asked if asked.columns else _inferred(frame, name, factors, notes)
+    _require_numbers(frame, (*roles.numeric, name))
+    return _complete(frame, name, roles, group, notes)
+
+
+def _require(frame: pd.DataFrame, column: str) -> None:
+    if column not in frame.columns:
+        raise TableError(f"there is no column {column!r}", hint=nearest(column, [str(c) for c in frame.columns]))
+
+
+def _target(frame: pd.DataFrame, target: str | None) -> str:
+    if target is None and DEFAULT_TARGET not in frame.columns:
+        numeric = [str(c) for c in frame.columns if pd.api.types.is_numeric_dtype(frame[c])]
+        raise TableError("no target is named", hint=f"give --target, one of {', '.join(numeric) or 'no columns'}")
+    name = target or DEFAULT_TARGET
+    _require(frame, name)
+    return name
+
+
+def _require_numbers(frame: pd.DataFrame, columns: Sequence[str]) -> None:
+    for column in columns:
+        if not pd.api.types.is_numeric_dtype(frame[column]):
+            present = frame[column].dropna().astype(str)
+            numbers = pd.to_numeric(present, errors="coerce")
+            odd = present[numbers.isna()]
+            example = odd.iloc[0] if len(odd) else present.iloc[0]
+            hint = "correct those cells, or make the column categorical"
+            raise TableError(f"column {column!r} holds text such as {example!r}", hint=hint)
+
+
+def _inferred(frame: pd.DataFrame, target: str, factors: Sequence[str], notes: list[str]) -> Roles:
+    """Roles from names and types; constant columns and names of rows are left out, and it is said so."""
+    rest = frame[[c for c in factors if c != target]] if factors else frame.drop(columns=target)
+    constant = [c for c in rest.columns if rest[c].nunique(dropna=True) < 2]
+    text = [c for c in rest.columns if not pd.api.types.is_numeric_dtype(rest[c])]
+    labels = [c for c in text if rest[c].nunique() > min(MOST_LEVELS, max(len(rest) // 3, 2))]
+    roles = infer_roles(rest.drop(columns=[*{*constant, *labels}]))
+    if not roles.columns:
+        raise TableError("no column varies beside the target", hint="a model needs at least one varying factor")
+    parts = [f"{role} {', '.join(columns)}" for role, columns in vars(roles).items() if columns]
+    notes.append("roles inferred: " + "; ".join(parts))
+    unused = [str(c) for c in rest.columns if c not in roles.columns]
+    if unused:
+        what = "constant" if factors else "constant, label or measurement"
+        notes.append(f"not used ({what}): " + ", ".join(unused))
+    return roles
+
+
+def _complete(frame: pd.DataFrame, target: str, roles: Roles, group: str | None, notes: list[str]) -> Chosen:
+    needed = [*roles.columns, target]
+    numeric = frame[[*roles.numeric, target]].to_numpy(float)
+    whole = frame[needed].notna().all(axis=1).to_numpy() & np.isfinite(numeric).all(axis=1)
+    if not whole.all():
+        notes.append(f"{int((~whole).sum())} of {len(frame)} rows have missing values and are left out")
+    kept = frame[whole].reset_index(drop=True)
+    if kept.empty:
+        gaps = str(frame[needed].isna().sum().idxmax())
+        raise NotEnoughData("no row has all values", hint=f"column {gaps!r} has the most gaps")
+    repeats = int(kept[list(roles.columns)].duplicated().sum())
+    if repeats:
+        rows = "row repeats" if repeats == 1 else "rows repeat"
+        notes.append(f"{repeats} {rows} a configuration: replicates")
+    else:
+        notes.append(ONE_ROW)
+    below = int((kept[target] <= 0).sum())
+    if below:
+        notes.append(f"{below} values of {target!r} are zero or negative; they have no relative error")
+    groups = pd.factorize(kept[group])[0] if group in kept.columns else None
+    return Chosen(kept.drop(columns=target), kept[target].astype(float), roles, groups, tuple(notes))

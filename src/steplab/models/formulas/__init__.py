@@ -1,0 +1,1 @@
+"""Formulas that a person can read: one tree for Python and the browser, parsed, printed, evaluated."""

@@ -1,0 +1,101 @@
+"""The generic expression in the units of the table: (Σ a·I^p + base + levels)·Π E^q + C.
+
+MMU thesis, chapter 4. Levels are differences from a reference level (docs/sources.md, point 9): the first level of
+each factor counts 0 and its share is in `base`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from steplab.models.formulas.formula import Formula, Node, level, number, op, power
+
+Columns = pd.DataFrame | Mapping[str, np.ndarray]
+
+
+def _rows(frame: Columns) -> int:
+    return len(frame) if isinstance(frame, pd.DataFrame) else len(next(iter(frame.values())))
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Fitted coefficients and powers, by column."""
+
+    coef: dict[str, float]
+    power: dict[str, float]
+    base: float
+    levels: dict[str, dict[str, float]]
+    scale: dict[str, float]
+    constant: float
+
+    def terms(self, frame: Columns) -> np.ndarray:
+        """Each intrinsic term of each row, without its coefficient."""
+        with np.errstate(divide="ignore"):
+            made = [np.asarray(frame[c], float) ** p if p else np.ones(_rows(frame)) for c, p in self.power.items()]
+        return np.column_stack(made) if made else np.empty((_rows(frame), 0))
+
+    def outer(self, frame: Columns) -> np.ndarray:
+        """The product of the extrinsic factors."""
+        product = np.ones(_rows(frame))
+        with np.errstate(divide="ignore"):
+            for name, q in self.scale.items():
+                product = product * (np.asarray(frame[name], float) ** q if q else 1.0)
+        return product
+
+    def predict(self, frame: Columns) -> np.ndarray:
+        """The value of each row."""
+        # A term without weight is left out, or 0·∞ would spoil the sum at a factor of 0.
+        used = np.array([a != 0 for a in self.coef.values()], bool)
+        coef = np.array(list(self.coef.values()))
+        inner = self.base + self.terms(frame)[:, used] @ coef[used]
+        for name, values in self.levels.items():
+            inner = inner + by_level(np.asarray(frame[name]), values)
+        return np.asarray(inner * self.outer(frame) + self.constant)
+
+    def formula(self) -> Formula:
+        """The expression, terms without weight left out."""
+        inner: list[Node] = [
+            op("mul", number(a), power(c, self.power[c])) if self.power[c] else number(a)
+            for c, a in self.coef.items() if a
+        ]  # fmt: skip
+        inner += [number(self.base)] if self.base or not inner else []
+        inner += [level(c, values) for c, values in self.levels.items() if any(values.values())]
+        outer = [power(c, q) for c, q in self.scale.items() if q]
+        bracket = op("add", *inner) if len(inner) > 1 else inner[0]
+        product = op("mul", bracket, *outer) if outer else bracket
+        return Formula(op("add", product, number(self.constant)) if self.constant else product)
+
+    def to_document(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"coef": self.coef, "power": self.power, "base": self.base, "levels": self.levels,
+                "scale": self.scale, "constant": self.constant}  # fmt: skip
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Expression:
+        """The inverse of `to_document`."""
+        levels = {str(c): _floats(values) for c, values in document["levels"].items()}
+        single = _floats({"base": document["base"], "constant": document["constant"]})
+        coef, powers = _floats(document["coef"]), _floats(document["power"])
+        if set(coef) != set(powers):
+            raise ValueError("coefficients and powers do not match")
+        return cls(coef, powers, single["base"], levels, _floats(document["scale"]), single["constant"])
+
+
+def by_level(column: np.ndarray, values: Mapping[str, float]) -> np.ndarray:
+    """The number of each row's level; NaN for a level that has none."""
+    made = np.full(len(column), np.nan)
+    for name, value in values.items():
+        made[column == name] = value
+    return made
+
+
+def _floats(values: Mapping[str, Any]) -> dict[str, float]:
+    made = {str(key): float(value) for key, value in values.items()}
+    if not all(np.isfinite(list(made.values()))):
+        raise ValueError("a number is not finite")
+    return made

@@ -1,0 +1,160 @@
+"""The law of a synchronous step as a formula, and its coefficients with their meanings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from steplab.models.base import Parameter
+from steplab.models.formulas.formula import Formula, Node, bumps, column, level, number, op, power
+from steplab.models.formulas.physics import GROWTH_WIDTH, Factor, StepLaw, growth, overlap
+from steplab.models.learned.kriging import Kriging
+
+Array = np.ndarray
+MEANINGS = {
+    "overhead": ("fixed cost of a step", "c_0"),
+    "per_sample": ("compute per sample", "c_1"),
+    "overlap": ("overlap (1 none, 10 full)", "γ"),
+    "growth": ("growth (-1 ring, 0 log, 1 linear)", "p"),
+    "latency": ("communication of two workers", "s_0"),
+    "reach": ("communication that grows", "s_1"),
+    "between": ("communication of two nodes", "s_2"),
+    "within": ("communication within a node", "s_3"),
+}
+# A coefficient is determined if its standard error stays below this: a factor of two for times.
+DETERMINED = 0.7
+DETERMINED_POWER = 0.5
+
+
+def law_formula(law: StepLaw, theta: Array) -> Formula:
+    """The law with its fitted numbers."""
+    return Formula(_law(law, theta))
+
+
+def corrected_formula(law: StepLaw, theta: Array, places: Sequence[Node], correction: Kriging) -> Formula:
+    """The law times the exponential of its local correction, if there is one."""
+    if not len(correction.points):
+        return law_formula(law, theta)
+    # Bumps have width 1: coordinates and points are divided by the correction's lengths.
+    scaled = [op("div", place, number(length)) for place, length in zip(places, correction.lengths, strict=True)]
+    smooth = bumps(scaled, correction.points / correction.lengths, correction.signal * correction.weights)
+    return Formula(op("mul", _law(law, theta), op("exp", smooth)))
+
+
+def _law(law: StepLaw, theta: Array) -> Node:
+    value = dict(zip(law.names, theta, strict=True))
+    compute = _compute(law, value)
+    if not law.parts.workers:
+        return compute
+    gamma = overlap(value["overlap"])
+    both = op("add", _raised(compute, gamma), _raised(_sync(law, value), gamma))
+    return _raised(both, 1 / gamma)
+
+
+def _raised(node: Node, exponent: float) -> Node:
+    return op("pow", node, number(exponent))
+
+
+def _times(*nodes: Node) -> Node:
+    return nodes[0] if len(nodes) == 1 else op("mul", *nodes)
+
+
+def _sum(nodes: list[Node]) -> Node:
+    return nodes[0] if len(nodes) == 1 else op("add", *nodes)
+
+
+def _compute(law: StepLaw, value: dict[str, float]) -> Node:
+    constant, sizes = _sizes(law, value, "compute")
+    parts = law.parts
+    nodes = [number(float(np.exp(value["per_sample"] + constant)))]
+    nodes += [column(parts.batch)] if parts.batch else []
+    own = _times(*nodes, *sizes)
+    own = op("div", own, column(parts.workers)) if parts.shared else own
+    if "overhead" in value:
+        own = op("add", number(float(np.exp(value["overhead"]))), own)
+    return _times(own, *_levels(law, value, "compute"))
+
+
+def _sync(law: StepLaw, value: dict[str, float]) -> Node:
+    constant, sizes = _sizes(law, value, "sync")
+    scale = float(np.exp(constant))
+    workers, p = column(law.parts.workers), growth(value["growth"])
+    across = column(law.parts.nodes) if law.parts.nodes else workers
+    coefficient = {name: scale * float(np.exp(value[name])) for name in ("latency", "reach")}
+    terms = [op("mul", number(coefficient["latency"]), _more_than_one(workers))]
+    if abs(p) > 1e-6:
+        grown = op("sub", _raised(across, p), number(1))
+        terms.append(op("mul", number(coefficient["reach"] / p), grown))
+    else:
+        terms.append(op("mul", number(coefficient["reach"]), op("log", across)))
+    if law.parts.nodes:
+        nodes = column(law.parts.nodes)
+        within = op("log", op("div", workers, nodes))
+        terms.append(op("mul", number(scale * float(np.exp(value["between"]))), _more_than_one(nodes)))
+        terms.append(op("mul", number(scale * float(np.exp(value["within"]))), within))
+    return _times(_sum(terms), *sizes, *_levels(law, value, "sync"))
+
+
+def _more_than_one(count: Node) -> Node:
+    """1 for two and more, 0 for one: the counts are whole numbers."""
+    return op("min", number(1), op("sub", count, number(1)))
+
+
+def _sizes(law: StepLaw, value: dict[str, float], part: str) -> tuple[float, list[Node]]:
+    """The numeric factors' terms, and the constant (in logarithms) that their centres leave."""
+    constant, nodes = 0.0, []
+    for factor in law.factors:
+        exponent = value[f"{part}:{factor.column}:{factor.level}"]
+        if factor.kind == "power":
+            constant -= exponent * float(np.log(factor.centre))
+            nodes.append(power(factor.column, exponent))
+        elif factor.kind == "linear":
+            constant -= exponent * factor.centre / factor.scale
+            nodes.append(op("exp", op("mul", number(exponent / factor.scale), column(factor.column))))
+    return constant, nodes
+
+
+def _levels(law: StepLaw, value: dict[str, float], part: str) -> list[Node]:
+    found: dict[str, dict[str, float]] = {}
+    for factor in law.factors:
+        if factor.kind == "level":
+            effect = float(np.exp(value[f"{part}:{factor.column}:{factor.level}"]))
+            found.setdefault(factor.column, {factor.reference: 1.0})[factor.level] = effect
+    return [level(name, effects) for name, effects in found.items()]
+
+
+def law_parameters(law: StepLaw, theta: Array, errors: Array) -> list[Parameter]:
+    """The coefficients in the target's unit, with intervals and whether the data determine them."""
+    made = []
+    named = {f"{part}:{f.column}:{f.level}": (part, f) for part in ("compute", "sync") for f in law.factors}
+    for name, value, error in zip(law.names, theta, errors, strict=True):
+        meaning, symbol = MEANINGS[name] if name in MEANINGS else _factor_meaning(*named[name])
+        read = _reader(name, named)
+        low, middle, high = (read(v) for v in (value - 1.96 * error, value, value + 1.96 * error))
+        limit = DETERMINED if name in MEANINGS and name != "growth" else DETERMINED_POWER
+        # What is hardly narrower than its prior was told by the prior, not by the data.
+        limit = GROWTH_WIDTH / 2 if name == "growth" else limit
+        made.append(Parameter(meaning, symbol, middle, low, high, bool(error < limit)))
+    return made
+
+
+def _factor_meaning(part: str, factor: Factor) -> tuple[str, str]:
+    what = "compute" if part == "compute" else "communication"
+    sign = "u" if part == "compute" else "v"
+    if factor.kind == "level":
+        own = f"{factor.column}={factor.level}"
+        return f"{own} in {what}", f"{sign}[{own}]"
+    return f"{factor.column} in {what}", f"{sign}[{factor.column}]"
+
+
+def _reader(name: str, named: dict[str, tuple[str, Factor]]) -> Callable[[float], float]:
+    """How an unknown of the fit becomes the number that is reported."""
+    if name == "overlap":
+        return overlap
+    if name == "growth":
+        return growth
+    if name in named and named[name][1].kind != "level":
+        scale = named[name][1].scale if named[name][1].kind == "linear" else 1.0
+        return lambda theta: float(theta / scale)
+    return lambda theta: float(np.exp(np.clip(theta, -40, 40)))

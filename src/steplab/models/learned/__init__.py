@@ -1,0 +1,1 @@
+"""What learned models share: encodings, trees, kriging, tuning."""

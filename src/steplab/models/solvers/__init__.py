@@ -1,0 +1,1 @@
+"""Numerical work behind the models: variable projection, regressions, searches, penalties."""

@@ -1,0 +1,162 @@
+"""What the data say about each parameter of the generic expression: an interval, or nothing.
+
+The covariance is the sandwich of an M-estimator (Huber: The behavior of maximum likelihood estimates under
+nonstandard conditions, 1967); for absolute error the density of the residuals at 0 takes the place of their
+variance (Koenker: Quantile Regression, 2005, chapter 3). Coefficients above 0 have intervals on a logarithmic
+scale. A direction in which the Jacobian is flat, or an interval too wide to be of use, means: not identified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from steplab.models.base import Parameter
+from steplab.models.formulas.expression import Columns, Expression
+from steplab.models.judging.intervals import best_power, floor_of, scale_of
+
+Array = np.ndarray
+FLAT = 1e-6  # a singular value below this share of the largest is a flat direction
+WIDEST_FACTOR = 1.8  # a coefficient known worse than within this factor is not identified
+WIDEST_POWER = 0.5
+
+
+@dataclass(frozen=True)
+class Slope:
+    """One parameter: its names, value, scale of its interval, and the derivative of the prediction by it."""
+
+    name: str
+    symbol: str
+    value: float
+    logarithmic: bool
+    bounds: tuple[float, float]
+    column: Array
+
+
+def slopes(expression: Expression, frame: Columns) -> list[Slope]:
+    """The parameters that are in play, each with its column of the Jacobian."""
+    outer, terms = expression.outer(frame), expression.terms(frame)
+    inner = expression.predict(frame) - expression.constant
+    distinct = {c: len(np.unique(frame[c])) for c in (*expression.coef, *expression.scale)}
+    made = []
+    for i, (c, a) in enumerate(expression.coef.items()):
+        if distinct[c] < 2:
+            continue
+        if a == 0:
+            # At the bound the term is silent, yet what it might have been adds to the doubt about the others.
+            made.append(Slope(c, "a", 0.0, False, (0, np.inf), terms[:, i] * outer))
+        else:
+            own = a * terms[:, i] * outer
+            made.append(Slope(c, "a", a, True, (0, np.inf), own))
+            if distinct[c] > 2:
+                made.append(Slope(c, "p", expression.power[c], False, (-5, 5), own * _log(frame, c)))
+    if expression.base > 0:
+        made.append(Slope("base", "b", expression.base, True, (0, np.inf), expression.base * outer))
+    for c, values in expression.levels.items():
+        for name, value in list(values.items())[1:]:
+            chosen = (np.asarray(frame[c]) == name) * outer
+            made.append(Slope(f"{c}={name}", "d", value, False, (-np.inf, np.inf), chosen))
+    made += [Slope(c, "q", q, False, (-5, 5), inner * _log(frame, c))
+             for c, q in expression.scale.items() if distinct[c] > 1]  # fmt: skip
+    if expression.constant > 0:
+        constant = expression.constant
+        made.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(outer), constant)))
+    return made
+
+
+def _log(frame: Columns, c: str) -> Array:
+    values = np.asarray(frame[c], float)
+    return np.log(np.where(values > 0, values, 1.0))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How each row speaks about the parameters: Jacobian, curvature and score of its loss."""
+
+    jacobian: Array
+    curvature: Array
+    score: Array
+
+
+def evidence(jacobian: Array, predicted: Array, y: Array, unit: Array, squared: bool) -> Evidence:
+    """Curvature and score of each row's loss at the fit."""
+    residual = y - predicted
+    if squared:
+        return Evidence(jacobian, np.ones(len(y)), residual)
+    floor = floor_of(y)
+    spread = scale_of(predicted, best_power(np.abs(residual), predicted, floor), floor)
+    density = _density_at_zero(residual / spread) / spread
+    return Evidence(jacobian, 2 * density / unit, np.sign(residual) / unit)
+
+
+def _density_at_zero(u: Array) -> float:
+    """The density of residuals at 0, by a Gaussian kernel."""
+    quartile = float(np.subtract(*np.percentile(u, [75, 25]))) / 1.349
+    width = 0.9 * (min(float(np.std(u)), quartile) or float(np.std(u)) or 1e-12) * len(u) ** -0.2
+    return float(np.mean(np.exp(-0.5 * (u / width) ** 2)) / (width * np.sqrt(2 * np.pi)))
+
+
+def _bread(known: Evidence) -> tuple[Array, Array]:
+    """The inverse curvature, flat directions left out, and how far each parameter lies in flat directions."""
+    rows = known.jacobian * np.sqrt(known.curvature)[:, None]
+    norms = np.sqrt((rows**2).sum(axis=0))
+    norms[norms == 0] = 1.0
+    _, sizes, directions = np.linalg.svd(np.linalg.qr(rows / norms, mode="r"))
+    steep = sizes > FLAT * sizes.max(initial=1e-300)
+    flatness = (directions[~steep] ** 2).sum(axis=0)
+    inverse = (directions[steep].T / sizes[steep] ** 2) @ directions[steep]
+    return inverse / np.outer(norms, norms), flatness
+
+
+def covariance(known: Evidence, groups: Array | None) -> tuple[Array, Array]:
+    """The sandwich covariance of the parameters (rows of a group together), and each one's flatness."""
+    bread, flatness = _bread(known)
+    # As in HC3 (MacKinnon and White, 1985): rows that pull the fit towards themselves look too good.
+    scores = known.jacobian * (known.score / (1 - _share(known, bread)))[:, None]
+    if groups is not None:
+        scores = pd.DataFrame(scores).groupby(groups).sum().to_numpy()
+    return bread @ (scores.T @ scores) @ bread, flatness
+
+
+def _leverage(known: Evidence, bread: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", known.jacobian @ bread, known.jacobian))
+
+
+def _share(known: Evidence, bread: Array) -> Array:
+    """How much of each row's fit is the row's own doing."""
+    return np.asarray(np.clip(_leverage(known, bread) * known.curvature, 0, 0.95))
+
+
+def held_out_shift(known: Evidence) -> Array:
+    """How far each row's residual grows when the row is left out, to first order."""
+    bread, _ = _bread(known)
+    return np.asarray(_leverage(known, bread) * known.score / (1 - _share(known, bread)))
+
+
+def parameters(made: list[Slope], covered: Array, flatness: Array, degrees: int) -> list[Parameter]:
+    """Each parameter with its 95 % interval, marked where the data do not determine it."""
+    t = float(stats.t.ppf(0.975, max(degrees, 1)))
+    found = []
+    for slope, variance, flat in zip(made, np.diag(covered), flatness, strict=True):
+        half = t * float(np.sqrt(max(variance, 0))) if flat < 1e-6 else np.inf
+        found.append(_parameter(slope, half, degrees))
+    return found
+
+
+def _parameter(slope: Slope, half: float, degrees: int) -> Parameter:
+    low, high = slope.value - half, slope.value + half
+    if slope.logarithmic:
+        with np.errstate(over="ignore"):
+            low, high = slope.value * float(np.exp(-half)), slope.value * float(np.exp(half))
+        fine = half <= np.log(WIDEST_FACTOR)
+    elif slope.symbol in ("a", "d"):
+        fine = half <= 0.4 * abs(slope.value)
+    else:
+        # At a bound the data ask for more than the bound allows.
+        fine = half <= WIDEST_POWER and abs(slope.value) < slope.bounds[1]
+    low, high = max(low, slope.bounds[0]), min(high, slope.bounds[1])
+    ends = [float(end) if np.isfinite(end) else None for end in (low, high)]
+    return Parameter(slope.name, slope.symbol, slope.value, ends[0], ends[1], bool(fine and degrees > 0))

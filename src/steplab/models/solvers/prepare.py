@@ -1,0 +1,120 @@
+"""From a table to the solver's problem in typical units, and from its answer back to the table's units.
+
+Factors are divided by their geometric mean and the target by its median, so that the bounds of the source
+(0..1000 for coefficients, −5..5 for powers) and the penalties mean the same in every unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from steplab.core.errors import ModelError, allowed
+from steplab.models.columns.roles import Roles
+from steplab.models.formulas.expression import Expression
+from steplab.models.solvers.varpro import Array, Penalty, PowersPoint, Problem
+
+LOSSES = ("absolute", "relative", "squared")
+POWER_BOUND = 5.0
+# 0 has no negative power, and 0^0 would make the term a constant.
+LEAST_POWER_OF_ZERO = 0.05
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem, and what is needed to read its answer in the table's units."""
+
+    problem: Problem
+    roles: Roles
+    intrinsic: tuple[str, ...]  # the columns that vary; the others carry no information
+    extrinsic: tuple[str, ...]
+    levels: Mapping[str, Sequence[str]]
+    typical: Mapping[str, float]  # the geometric mean of each factor
+    unit: float  # the typical target
+
+    def expression(self, point: PowersPoint) -> Expression:
+        """The solver's answer in the table's units."""
+        n = len(self.intrinsic)
+        p = dict(zip(self.intrinsic, point.theta[:n].tolist(), strict=True))
+        q = dict(zip(self.extrinsic, point.theta[n:].tolist(), strict=True))
+        scale = self.unit * float(np.prod([self.typical[c] ** -q[c] for c in q]))
+        coef = {c: float(a) * scale * self.typical[c] ** -p[c]
+                for c, a in zip(self.intrinsic, point.coef[:n], strict=True)}  # fmt: skip
+        base, levels = self._against_reference(point.coef[n:-1] * scale)
+        names = self.roles.intrinsic
+        return Expression(
+            {c: coef.get(c, 0.0) for c in names}, {c: p.get(c, 0.0) for c in names},
+            base, levels, {c: q.get(c, 0.0) for c in self.roles.extrinsic}, float(point.coef[-1]) * self.unit,
+        )  # fmt: skip
+
+    def _against_reference(self, shares: Array) -> tuple[float, dict[str, dict[str, float]]]:
+        """One share per level of every factor, turned into a base and differences from the first levels."""
+        if not self.levels:
+            return (float(shares[0]) if len(shares) else 0.0), {}
+        base, made, at = 0.0, {}, 0
+        for name, known in self.levels.items():
+            own = shares[at : at + len(known)]
+            base, at = base + float(own[0]), at + len(known)
+            made[name] = {lv: float(share - own[0]) for lv, share in zip(known, own, strict=True)}
+        return base, made
+
+
+def _logarithms(frame: pd.DataFrame, columns: Sequence[str], typical: Mapping[str, float]) -> tuple[Array, Array]:
+    values = frame[list(columns)].to_numpy(float).reshape(len(frame), len(columns))
+    on = (values > 0).astype(float)
+    with np.errstate(divide="ignore"):
+        logs = np.log(values / np.array([typical[c] for c in columns]))
+    return np.where(on > 0, logs, 0.0), on
+
+
+def _typical(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
+    made = {}
+    for c in columns:
+        values = frame[c].to_numpy(float)
+        if (values < 0).any():
+            hint = "make it categorical, or shift it above 0"
+            raise ModelError(f"column {c!r} holds negative values, which have no powers", hint=hint)
+        made[c] = float(np.exp(np.log(values[values > 0]).mean())) if (values > 0).any() else 1.0
+    return made
+
+
+def _error_unit(y: Array, loss: str) -> Array:
+    if loss not in LOSSES:
+        raise ModelError(f"loss {loss!r} is unknown", hint=allowed(LOSSES))
+    if loss == "relative" and (y == 0).any():
+        raise ModelError("a relative error of a target of 0 has no meaning", hint="use the absolute loss")
+    return np.abs(y) if loss == "relative" else np.ones(len(y))
+
+
+def prepare(
+    frame: pd.DataFrame,
+    y: Array,
+    roles: Roles,
+    levels: Mapping[str, Sequence[str]],
+    loss: str,
+    penalty: Penalty,
+) -> Prepared:
+    """The solver's problem for a table."""
+    typical = _typical(frame, roles.numeric)
+    distinct = {c: frame[c].nunique() for c in roles.numeric}
+    intrinsic = tuple(c for c in roles.intrinsic if distinct[c] > 1)
+    extrinsic = tuple(c for c in roles.extrinsic if distinct[c] > 1)
+    inner, inner_on = _logarithms(frame, intrinsic, typical)
+    outer, outer_on = _logarithms(frame, extrinsic, typical)
+    columns = [(frame[c].to_numpy() == name).astype(float) for c, known in levels.items() for name in known]
+    if not levels and len(intrinsic) < max(len(roles.intrinsic), 1):
+        columns = [np.ones(len(frame))]
+    unit = float(np.median(np.abs(y))) or float(np.max(np.abs(y))) or 1.0
+    has_zero = np.concatenate([(inner_on == 0).any(axis=0), (outer_on == 0).any(axis=0)])
+    shares = np.column_stack(columns) if columns else np.empty((len(frame), 0))
+    problem = Problem(
+        inner, inner_on, outer, outer_on, shares, y / unit, _error_unit(y / unit, loss),
+        low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND), high=np.full(len(has_zero), POWER_BOUND),
+        # Two values of a factor show a difference but no curve: its power stays at ±1.
+        moving=np.array([distinct[c] > 2 for c in intrinsic] + [True] * len(extrinsic), bool),
+        squared=loss == "squared", has_zeros=bool(has_zero.any()), penalty=penalty,
+    )  # fmt: skip
+    return Prepared(problem, roles, intrinsic, extrinsic, levels, typical, unit)

@@ -1,0 +1,1 @@
+"""Framework environments: created, registered, found; worker code started in them."""

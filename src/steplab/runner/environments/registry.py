@@ -1,0 +1,267 @@
+"""Framework environments: a venv of its own for each framework, or an interpreter that the user already has."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from steplab.core import catalogue
+from steplab.core.errors import EnvironmentFault, nearest
+from steplab.core.home import home
+from steplab.runner.environments import worker
+
+# Run inside an environment: the framework's version and every package it holds.
+_PROBE = """
+import sys
+sys.path.pop(0)  # where we are
+import importlib, importlib.metadata as m, json
+version = ""
+if sys.argv[1]:
+    version = getattr(importlib.import_module(sys.argv[1]), "__version__", "unknown")
+import numpy
+lock = sorted({"%s==%s" % (d.metadata["Name"], d.version) for d in m.distributions()}, key=str.lower)
+print("\\n" + json.dumps({"version": version, "lock": lock, "python": sys.version.split()[0]}))
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An interpreter in which a framework runs."""
+
+    name: str
+    framework: str
+    python: Path
+    version: str
+    lock: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of `steplab env list`."""
+
+    name: str
+    framework: str
+    version: str
+    ready: bool
+    reason: str
+
+
+def folder(name: str) -> Path:
+    """Where the environment of that name lives; a path is no name."""
+    if problem := catalogue.environment_problem(name):
+        raise EnvironmentFault(f"{name!r} {problem}")
+    return home() / "envs" / name
+
+
+def _note(name: str) -> Path:
+    """What steplab knows of an environment; written when it is whole."""
+    return folder(name) / "steplab.json"
+
+
+def _log(name: str) -> Path:
+    """What the installers said."""
+    return folder(name).with_suffix(".log")
+
+
+def find(framework: str, name: str = "") -> Environment:
+    """The environment for a framework, ready to use."""
+    declared = catalogue.framework(framework)
+    if not declared.needs_environment:
+        return _laboratory(framework)
+    name = name or framework
+    note = folder(name) / "steplab.json"
+    if not note.exists():
+        made = "make" if name == framework else "register"
+        how = f"steplab env create {name}" if name == framework else f"steplab env add {name} --python PATH"
+        raise EnvironmentFault(f"there is no environment {name!r} for {declared.title}; {made} it with `{how}`")
+    environment = _read(note)
+    if environment.framework != framework:
+        raise EnvironmentFault(f"the environment {name!r} is for {environment.framework}, not for {framework}")
+    if not environment.python.exists():
+        raise EnvironmentFault(f"{environment.python} of the environment {name!r} is gone; create or add it again")
+    return environment
+
+
+def _laboratory(framework: str) -> Environment:
+    """The virtual frameworks run in the laboratory's own interpreter."""
+    return Environment(framework, framework, Path(sys.executable), "1", _own_lock())
+
+
+def _own_lock() -> tuple[str, ...]:
+    import numpy
+
+    return (f"numpy=={numpy.__version__}",)
+
+
+def _read(note: Path) -> Environment:
+    try:
+        said = json.loads(note.read_text(encoding="utf-8"))
+        lock = tuple(map(str, said["lock"]))
+        return Environment(said["name"], said["framework"], Path(said["python"]), said["version"], lock)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise EnvironmentFault(f"{note} cannot be read; remove it and create the environment again") from None
+
+
+def create(framework: str, say: Callable[[str], None]) -> Environment:
+    """Make a framework's environment from the pins its adapter declares; nothing if it is there already."""
+    declared = catalogue.framework(framework)
+    if not declared.needs_environment:
+        say(f"{framework}: needs no environment")
+        return _laboratory(framework)
+    _require_debian(declared)
+    sweep()
+    with _alone(framework) as lock:
+        if _is_made_of(framework, declared.installs):
+            say(f"{framework}: ready in {folder(framework)}")
+            return find(framework)
+        _discard(framework)
+        say(f"{framework}: installing {', '.join(word for step in declared.installs for word in step)}")
+        python = _venv(framework, declared.installs, lock)
+        environment = _register(framework, framework, python, declared.installs)
+    say(f"{framework}: {environment.version} ready in {folder(framework)}")
+    return environment
+
+
+def add(name: str, python: Path, framework: str) -> Environment:
+    """Register an interpreter that the user already has."""
+    if framework not in catalogue.framework_names():
+        raise EnvironmentFault(
+            f"there is no framework {framework!r}; {nearest(framework, catalogue.framework_names())}"
+        )
+    if not python.exists():
+        raise EnvironmentFault(f"{python}: there is no such interpreter")
+    if (folder(name) / "bin").exists():
+        raise EnvironmentFault(f"{name!r} is an environment made by steplab; choose another name")
+    with _alone(name):
+        return _register(name, framework, python.absolute(), ())
+
+
+def check(name: str) -> Listed:
+    """Import the framework in its environment and say whether that works."""
+    try:
+        environment = _read(folder(name) / "steplab.json")
+        version = probe(environment.python, environment.framework)["version"]
+        return Listed(name, environment.framework, str(version), True, "")
+    except EnvironmentFault as fault:
+        return Listed(name, name, "", False, str(fault))
+
+
+def listing() -> list[Listed]:
+    """All environments, made or not, without starting any."""
+    names = {path.parent.name for path in (home() / "envs").glob("*/steplab.json")}
+    return [_listed(name) for name in sorted(names | set(catalogue.framework_names()))]
+
+
+def _listed(name: str) -> Listed:
+    try:
+        known = name in catalogue.framework_names()
+        environment = find(name) if known else _read(folder(name) / "steplab.json")
+        ready = environment.python.exists()
+        return Listed(name, environment.framework, environment.version, ready, "" if ready else "interpreter is gone")
+    except EnvironmentFault as fault:
+        return Listed(name, name, "", False, str(fault))
+
+
+def probe(python: Path, framework: str) -> dict[str, object]:
+    """Import the framework in an interpreter; its version and the packages there."""
+    module = catalogue.framework(framework).module or ""
+    done = subprocess.run(
+        [python, "-c", _PROBE, module], capture_output=True, text=True, timeout=600, check=False, env=worker.variables()
+    )
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        raise EnvironmentFault(f"{python} cannot import {module or 'numpy'}: {why}")
+    found: dict[str, object] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def _register(name: str, framework: str, python: Path, installs: tuple[tuple[str, ...], ...]) -> Environment:
+    said = probe(python, framework)
+    document = {"name": name, "framework": framework, "installs": installs, **said}
+    document["python"] = str(python)
+    folder(name).mkdir(parents=True, exist_ok=True)
+    temporary = folder(name) / ".steplab.json"
+    temporary.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    temporary.replace(folder(name) / "steplab.json")
+    return _read(folder(name) / "steplab.json")
+
+
+def _is_made_of(name: str, installs: tuple[tuple[str, ...], ...]) -> bool:
+    note = folder(name) / "steplab.json"
+    try:
+        said = json.loads(note.read_text(encoding="utf-8"))
+        # Environments made before there were several steps say `pins`.
+        made_of = said["installs"] if "installs" in said else [said["pins"]]
+        return tuple(map(tuple, made_of)) == installs and Path(said["python"]).exists()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def sweep() -> None:
+    """Remove what a killed `env create` left half-made; what is being made just now stays."""
+    for name in catalogue.framework_names():
+        if _half_made(name):
+            # Looked at again, since it may have been finished before the lock was free.
+            with contextlib.suppress(OSError), _alone(name, fcntl.LOCK_NB):
+                if _half_made(name):
+                    _discard(name)
+
+
+def _half_made(name: str) -> bool:
+    return _log(name).exists() and (folder(name) / "pyvenv.cfg").exists() and not _note(name).exists()
+
+
+def _discard(name: str) -> None:
+    """Remove an environment; its note goes first, so that half of one never looks ready."""
+    _note(name).unlink(missing_ok=True)
+    shutil.rmtree(folder(name), ignore_errors=True)
+
+
+def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int) -> Path:
+    base = getattr(sys, "_base_executable", sys.executable)
+    log = _log(name)
+    python = folder(name) / "bin" / "python"
+    # -P: nothing is imported from where we are.
+    pip = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    for command in ([base, "-P", "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
+        with log.open("ab") as file:
+            # An installer that outlives this process keeps the lock, and nobody sweeps what it writes.
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False, pass_fds=(lock,)
+            ).returncode
+        if code:
+            _discard(name)
+            raise EnvironmentFault(f"{name}: the installation failed; its log is {log}")
+    return python
+
+
+def _require_debian(declared: catalogue.Framework) -> None:
+    missing = [package for package in declared.debian if not _installed(package)]
+    if missing:
+        how = f"apt-get install {' '.join(missing)}"
+        raise EnvironmentFault(f"{declared.title} needs {', '.join(missing)}; install with `{how}`")
+
+
+def _installed(package: str) -> bool:
+    query = ["dpkg-query", "--show", "--showformat=${Status}", package]
+    try:
+        said = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return True  # not a Debian system: the framework's own import will tell
+    return said.startswith("install ok installed")
+
+
+@contextlib.contextmanager
+def _alone(name: str, how: int = 0) -> Iterator[int]:
+    """One process at a time makes an environment; the others wait, or with LOCK_NB are refused."""
+    folder(name).parent.mkdir(parents=True, exist_ok=True)
+    with folder(name).with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | how)
+        yield file.fileno()

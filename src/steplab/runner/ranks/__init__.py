@@ -1,0 +1,1 @@
+"""Groups of rank processes: started, spoken to, surely ended."""

@@ -1,0 +1,190 @@
+"""The laboratory's end of the lines to its ranks: one JSON document per line, over a socket in the group's room.
+
+Who does not begin with the room's token is nobody: that line is closed, and the trial goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import selectors
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from steplab.core.errors import EnvironmentFault
+from steplab.runner.ranks.group_folder import GroupFolder
+from steplab_worker.channel import short_address
+
+Document = dict[str, Any]
+CHUNK_BYTES = 1 << 20
+GREETING_BYTES = 4096  # a longer first line is no greeting
+DOCUMENT_BYTES = 1 << 30  # a longer line is no document
+SEND_S = 10.0
+MOST_STRANGERS = 64  # lines that have not greeted; beyond that the oldest is closed
+
+
+@dataclass(frozen=True)
+class Said:
+    """A member sent a document."""
+
+    rank: int
+    document: Document
+
+
+@dataclass
+class _Line:
+    """A connection; it is a stranger's until its member is known."""
+
+    connection: socket.socket
+    member: int | None = None
+    pending: bytearray = field(default_factory=bytearray)
+
+    @property
+    def limit(self) -> int:
+        return GREETING_BYTES if self.member is None else DOCUMENT_BYTES
+
+    def lines(self, chunk: bytes) -> list[bytes]:
+        """The lines that the chunk completes."""
+        first, *rest = chunk.split(b"\n")
+        self.pending += first
+        if not rest:
+            return []
+        complete = [bytes(self.pending), *rest[:-1]]
+        self.pending = bytearray(rest[-1])
+        return complete
+
+
+class Lines:
+    """All lines of one group. What members say waits in `inbox`; `silent` are those whose line has ended, in order."""
+
+    def __init__(self, room: GroupFolder, members: int) -> None:
+        self.inbox: deque[Said] = deque()
+        self.silent: list[int] = []
+        self.hello: dict[int, Document] = {}
+        self._members, self._token = members, room.token
+        self._known: dict[int, _Line] = {}
+        self._strangers: list[_Line] = []
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with short_address(str(room.channel)) as address:
+            self._listener.bind(address)
+        self._listener.listen(members + MOST_STRANGERS)
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+
+    def wait(self, seconds: float) -> bool:
+        """Read what comes within that time; False if nothing did."""
+        events = self._selector.select(max(0.0, seconds))
+        for key, _ in events:
+            self._accept() if key.data is None else self._read(key.data)
+        return bool(events)
+
+    def send(self, rank: int, document: Document) -> None:
+        """Send a document; a rank that is gone shows by its end, not here."""
+        connection = self._known[rank].connection
+        with contextlib.suppress(OSError):
+            connection.settimeout(SEND_S)  # a stopped rank takes nothing; its trial's deadline will tell
+            connection.sendall(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+        with contextlib.suppress(OSError):
+            connection.setblocking(False)
+
+    def connected(self) -> list[int]:
+        """The members that have greeted."""
+        return list(self._known)
+
+    def connection(self, rank: int) -> socket.socket | None:
+        """A member's line while it is open."""
+        return None if rank in self.silent or rank not in self._known else self._known[rank].connection
+
+    def close(self) -> None:
+        """Close everything."""
+        for line in [*self._known.values(), *self._strangers]:
+            line.connection.close()
+        self._listener.close()
+        self._selector.close()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return  # whoever it was has gone again
+        except OSError as error:
+            what = f"the laboratory cannot take the line of a rank ({error.strerror})"
+            raise EnvironmentFault(f"{what}; fewer workers, or a higher limit of open files (ulimit -n)") from None
+        connection.setblocking(False)
+        line = _Line(connection)
+        self._strangers.append(line)
+        self._selector.register(connection, selectors.EVENT_READ, line)
+        if len(self._strangers) > MOST_STRANGERS:
+            self._drop(self._strangers[0])
+
+    def _read(self, line: _Line) -> None:
+        try:
+            chunk = line.connection.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._end(line)
+            return
+        for text in line.lines(chunk):
+            self._take(line, text)
+        if len(line.pending) > line.limit:
+            self._refuse(line, "sent a line without an end")
+
+    def _end(self, line: _Line) -> None:
+        if line.member is None:
+            self._drop(line)
+            return
+        self._selector.unregister(line.connection)
+        self.silent.append(line.member)
+
+    def _drop(self, line: _Line) -> None:
+        """Close a stranger's line."""
+        if line in self._strangers:
+            self._strangers.remove(line)
+            self._selector.unregister(line.connection)
+            line.connection.close()
+
+    def _take(self, line: _Line, text: bytes) -> None:
+        document = _document(text) if len(text) <= line.limit else None
+        if line.member is None and line in self._strangers:
+            self._greet(line, document)
+        elif line.member is not None and document is None:
+            self._refuse(line, "sent what is no document")
+        elif line.member is not None and document is not None:
+            self.inbox.append(Said(line.member, document))
+
+    def _greet(self, line: _Line, document: Document | None) -> None:
+        token, rank = (document or {}).get("token"), (document or {}).get("rank")
+        right = isinstance(token, str) and token.isascii() and hmac.compare_digest(token, self._token)
+        new = type(rank) is int and 0 <= rank < self._members and rank not in self._known
+        if document is None or not right or not new:
+            self._drop(line)
+            return
+        assert isinstance(rank, int)
+        self._strangers.remove(line)
+        line.member = rank
+        self._known[rank], self.hello[rank] = line, document
+        self.inbox.append(Said(rank, document))
+
+    def _refuse(self, line: _Line, what: str) -> None:
+        """Nonsense of a member is its failure; a stranger's line is closed."""
+        if line.member is None:
+            self._drop(line)
+            return
+        line.pending.clear()
+        failed = {"say": "failed", "status": "failed", "reason": what, "traceback": ""}
+        self.inbox.append(Said(line.member, failed))
+
+
+def _document(text: bytes) -> Document | None:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) and isinstance(document.get("say"), str) else None

@@ -1,0 +1,388 @@
+"""JAX: the whole step in one jitted program, `jax.distributed` with one process a rank, gloo collectives on CPUs.
+
+Native mode runs one program per batch: loss, gradients, their mean over the ranks (`psum` under `shard_map`) and the
+update, with its buffers donated. Phased mode compiles the same step in parts, each of which blocks until it is done:
+the forward program returns the residuals of `jax.vjp`, the backward program takes them. Arrays are channels last, for
+XLA's CPU convolutions want that; `load` transposes, so that is in t_h2d.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from functools import partial
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as Spec
+
+from steplab_worker import adapter as base
+from steplab_worker.adapters import _channels_last as last_
+from steplab_worker.adapters._pieces import LayerWalk, TooLong
+from steplab_worker.adapters.jax.layers import Arrays, Network, flat
+from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, locally, of_rank
+from steplab_worker.adapters.jax.pieces import JaxPieces
+from steplab_worker.graph import Graph
+from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import addresses
+from steplab_worker.weights import Key
+
+DECLARATION = {
+    "title": "JAX",
+    "pins": ["jax==0.10.2", "jaxlib==0.10.2", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
+    "module": "jax",
+    "doors": "rank 0's coordinator on 127.0.0.1, each rank's gloo on the address that the host's name stands for",
+    "kinds": ["step", "train", "infer"],
+    "strategies": ["sync", "accumulate"],
+    "layers": "all",
+    "factors": {},
+}
+START_DEADLINE_S = 120
+
+
+class Session(base.Session):
+    """One trial in JAX.
+
+    `trained` and `moments` are the same on all ranks; `own` (buffers and summed gradients) differs from rank to rank.
+    In native mode with several ranks these are global arrays, `own` with a leading axis of ranks; else local ones.
+    """
+
+    def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], group: GroupJob, mesh: Any):
+        self.job, self.graph, self.group, self.mesh = job, graph, group, mesh
+        self.step_of = _Step(job, graph)
+        self.programs = _Programs(self.step_of, mesh)
+        trained = last_.all_inward(graph, last_.weight_keys(graph), weights)
+        buffers = last_.all_inward(graph, last_.buffer_keys(graph), weights)
+        sums = jax.tree.map(np.zeros_like, trained) if job.accumulate > 1 else {}
+        start = jax.tree.map(_on_device, (trained, self.step_of.moments(trained), (buffers, sums)))
+        self.trained, self.moments, self.own = start
+        self.batch: Any = None
+        self.value: Any = None
+        self.pull_back: Any = None
+        self.local: Arrays = {}  # gradients of phased mode
+        self.done = 0
+        self.counted: Optional[int] = None
+        self.shared = False
+        self.layer_method = "pieces"
+        self.pieces: Any = None
+        self.walk: Optional[LayerWalk] = None
+        self.overlap_method = "difference" if mesh is not None and job.kind != "infer" else "none"
+
+    def enter(self, mode: str) -> None:
+        """Global arrays for native steps over several ranks, local ones otherwise."""
+        wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.kind != "infer"
+        if wanted != self.shared:
+            same, mine = (globally, by_rank) if wanted else (locally, of_rank)
+            self.trained, self.moments = same(self.mesh, (self.trained, self.moments))
+            self.own = mine(self.mesh, self.own)
+            self.shared = wanted
+
+    def source(self) -> base.Source:
+        """Batches from the data set's files."""
+        return base.FileSource(self.job, self.group.rank, self.group.workers)
+
+    def synchronize(self) -> None:
+        """Wait for all that was dispatched."""
+        jax.block_until_ready((self.value, self.trained, self.own, self.local, self.batch))
+
+    def step(self, batch: Any, last: bool) -> None:
+        """One iteration in one program."""
+        self._step(batch, self.programs.native(self.shared, last))
+
+    def step_alone(self, batch: Any, last: bool) -> None:
+        """The same program without the mean over the ranks; their weights part."""
+        self._step(batch, self.programs.native(self.shared, last, exchange=False))
+
+    def _step(self, batch: Any, program: Any) -> None:
+        self.load(batch)
+        loaded = by_rank(self.mesh, self.batch, stack=False) if self.shared else self.batch
+        arguments = (self.trained, self.moments, self.own, loaded, self._number())
+        if self.counted is not None:
+            self.counted += int("all-reduce" in program.lower(*arguments).compile().as_text())
+        self.value, self.trained, self.moments, self.own = program(*arguments)
+
+    def _number(self) -> np.ndarray:
+        """The number of this iteration, from which random keys are made."""
+        self.done += 1
+        return np.uint32(self.done)
+
+    def load(self, batch: Any) -> None:
+        """Host to device, channels last."""
+        samples, labels = batch
+        self.batch = self.programs.laid_out(samples), jnp.asarray(labels.astype(np.int32))
+
+    def forward(self) -> None:
+        """Loss and residuals."""
+        buffers, sums = self.own
+        made = self.programs.forward(self.trained, buffers, self.batch, self._number())
+        self.value, self.pull_back, buffers = made
+        self.own = (buffers, sums)
+
+    def backward(self) -> None:
+        """Gradients from the residuals; those of an accumulation are added up."""
+        found = self.programs.backward(self.pull_back)
+        self.pull_back = None
+        self.local = self.programs.add(self.local, found) if self.local else found
+
+    def meet(self) -> None:
+        """A sum of one number over the ranks."""
+        if self.mesh is not None:
+            jax.block_until_ready(self.programs.average(self.programs.one))
+
+    def exchange(self) -> None:
+        """Average the gradients over the ranks."""
+        if self.mesh is not None:
+            self.local = locally(self.mesh, self.programs.average(by_rank(self.mesh, self.local, stack=False)))
+
+    def update(self) -> None:
+        """The optimiser's step."""
+        self.trained, self.moments = self.programs.update(self.trained, self.moments, self.local)
+        self.local = {}
+
+    def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
+        """Seconds per layer, each compiled alone; None if that takes too long."""
+        self.load(batch)
+        samples, labels = self.batch
+        if self.walk is None:
+            self.pieces = JaxPieces(self.step_of.net, self.step_of.loss_of)
+            self.walk = LayerWalk(self.graph, self.pieces)
+        pieces = self.pieces
+        pieces.samples, pieces.labels = samples, labels
+        pieces.weights, pieces.buffers, pieces.key = self.trained, self.own[0], self.step_of.key(self._number())
+        try:
+            return self.walk.times(samples)
+        except TooLong as reason:
+            self.layer_method = "none: %s" % reason
+            return None
+
+    def infer(self) -> None:
+        """The forward program of inference."""
+        self.value = self.programs.infer(self.trained, self.own[0], self.batch[0])
+
+    def loss(self) -> float:
+        """The last batch's loss on this rank (of an inference: the mean of its outputs)."""
+        value = of_rank(self.mesh, self.value) if self.shared else self.value
+        return float(np.mean(np.asarray(value))) * (1 if self.job.kind == "infer" else self.job.accumulate)
+
+    def outputs(self) -> np.ndarray:
+        """What the last inference gave."""
+        return np.asarray(self.value)
+
+    def gradients(self) -> Dict[Key, np.ndarray]:
+        """The gradients of this rank."""
+        return last_.all_outward(self.graph, jax.tree.map(np.array, self.local))
+
+    def parameters(self) -> Dict[Key, np.ndarray]:
+        """The weights as arrays."""
+        local = locally(self.mesh, self.trained) if self.shared else self.trained
+        return last_.all_outward(self.graph, jax.tree.map(np.array, local))
+
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The forward program of inference on this rank's arrays."""
+        trained, _, buffers = self._held()
+
+        def predict(samples: np.ndarray) -> np.ndarray:
+            return np.asarray(self.programs.infer(trained, buffers, self.programs.laid_out(samples)))
+
+        return predict
+
+    def _held(self) -> Tuple[Any, Any, Any]:
+        """Weights, moments and buffers as local arrays."""
+        trained, moments, (buffers, _) = self.trained, self.moments, self.own
+        if self.shared:
+            trained, moments = locally(self.mesh, (trained, moments))
+            buffers = of_rank(self.mesh, buffers)
+        return trained, moments, buffers
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """The leaves of weights, moments and buffers, and the number of iterations, from which random keys are made."""
+        leaves = {"leaf/%d" % at: np.array(leaf) for at, leaf in enumerate(jax.tree.leaves(self._held()))}
+        return dict(leaves, done=np.array(self.done))
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Into arrays of the same structure."""
+        mode = "native" if self.shared else "local"
+        self.enter("local")
+        tree = jax.tree.structure(self._held())
+        leaves = [_on_device(state["leaf/%d" % at]) for at in range(tree.num_leaves)]
+        self.trained, self.moments, buffers = jax.tree.unflatten(tree, leaves)
+        self.own, self.done = (buffers, self.own[1]), int(state["done"])
+        self.enter(mode)
+
+    def count_exchanges(self) -> Callable[[], int]:
+        """Count the programs run whose compiled form holds an all-reduce."""
+        self.counted = 0
+        return lambda: int(self.counted or 0)
+
+    def close(self) -> None:
+        """Forget arrays and programs, so that trial after trial takes no more memory."""
+        self.__dict__.clear()
+        jax.clear_caches()
+
+
+class _Step:
+    """The step as pure functions."""
+
+    def __init__(self, job: TrialJob, graph: Graph):
+        self.job, self.graph, self.net = job, graph, Network(graph)
+
+    def key(self, number: Any, rank: Any = 0) -> Any:
+        """The random key of an iteration on a rank."""
+        return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.job.seed), number), rank)
+
+    def loss(self, trained: Arrays, buffers: Arrays, batch: Any, key: Any) -> Any:
+        """The loss, scaled for accumulation, and the new buffers."""
+        samples, labels = batch
+        output, buffers = self.net(trained, buffers, samples, key, training=True)
+        return self.loss_of(output, samples, labels), buffers
+
+    def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
+        """The loss of an output, scaled for accumulation."""
+        if self.graph.loss == "reconstruction":
+            value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
+        else:
+            chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
+            value = -jnp.mean(chosen)
+        return self.job.share(value)
+
+    def moments(self, trained: Arrays) -> Any:
+        """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""
+        means = {"sgd": 0, "momentum": 1, "adam": 2}[self.job.optimizer]
+        return np.zeros((), np.float32), tuple(jax.tree.map(np.zeros_like, trained) for _ in range(means))
+
+    def update(self, trained: Arrays, moments: Any, gradients: Arrays) -> Any:
+        """PyTorch's rules: momentum 0.9 without dampening; Adam with epsilon after the bias correction."""
+        rate, (updates, means) = self.job.learning_rate, moments
+        if self.job.optimizer == "adam":
+            means, steps = _adam(means, gradients, updates + 1)
+        elif self.job.optimizer == "momentum":
+            steps = jax.tree.map(lambda mean, gradient: 0.9 * mean + gradient, means[0], gradients)
+            means = (steps,)
+        else:
+            steps = gradients
+        return jax.tree.map(lambda weight, step: weight - rate * step, trained, steps), (updates + 1, means)
+
+    def train(self, average: Any, last: bool, rank: Any, state: Any, batch: Any, number: Any) -> Any:
+        """One whole iteration: loss, weights, moments, and what is the rank's own."""
+        trained, moments, (buffers, sums) = state
+        loss = jax.value_and_grad(self.loss, has_aux=True)
+        (value, buffers), gradients = loss(trained, buffers, batch, self.key(number, rank))
+        if sums:
+            gradients = jax.tree.map(jnp.add, sums, gradients)
+        if not last:
+            return value, trained, moments, (buffers, gradients)
+        trained, moments = self.update(trained, moments, average(gradients))
+        return value, trained, moments, (buffers, jax.tree.map(jnp.zeros_like, sums))
+
+
+def _adam(means: Any, gradients: Arrays, count: Any) -> Any:
+    """The moments and the steps of D. P. Kingma, J. Ba, "Adam", ICLR 2015, algorithm 1."""
+    first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, means[0], gradients)
+    second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, means[1], gradients)
+    one, two = 1 - 0.9**count, 1 - 0.999**count
+    return (first, second), jax.tree.map(lambda m, v: (m / one) / (jnp.sqrt(v / two) + 1e-8), first, second)
+
+
+class _Programs:
+    """The compiled programs of one trial."""
+
+    def __init__(self, step: _Step, mesh: Any):
+        self.step, self.mesh = step, mesh
+        self.made: Dict[Tuple[bool, bool, bool], Any] = {}
+        self.forward = jax.jit(self._forward)
+        self.backward = jax.jit(lambda pull_back: pull_back(jnp.ones(()))[0])
+        self.update = jax.jit(step.update, donate_argnums=(0, 1))
+        self.add = jax.jit(partial(jax.tree.map, jnp.add), donate_argnums=0)
+        self.infer = jax.jit(lambda trained, buffers, x: step.net(trained, buffers, x, None, training=False)[0])
+        axes = last_.last_axes(len(step.graph.input_shape) + 1)
+        self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
+        if mesh is not None:
+            self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
+            self.one = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
+
+    def _forward(self, trained: Arrays, buffers: Arrays, batch: Any, number: Any) -> Any:
+        def loss(trained: Arrays) -> Any:
+            return self.step.loss(trained, buffers, batch, self.step.key(number))
+
+        return jax.vjp(loss, trained, has_aux=True)
+
+    def native(self, shared: bool, last: bool, exchange: bool = True) -> Any:
+        """The program of a whole iteration, over all ranks or for this one alone, with or without the exchange."""
+        if (shared, last, exchange) not in self.made:
+            average = _mean if exchange else _unchanged
+            self.made[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
+        return self.made[shared, last, exchange]
+
+    def _alone(self, last: bool) -> Any:
+        def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
+            return self.step.train(_unchanged, last, 0, (trained, moments, own), batch, number)
+
+        return jax.jit(run, donate_argnums=(0, 1, 2))
+
+    def _shared(self, last: bool, average: Any) -> Any:
+        def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
+            own = jax.tree.map(lambda one: one[0], own)
+            rank = jax.lax.axis_index(AXIS)
+            made = self.step.train(average, last, rank, (trained, moments, own), batch, number)
+            value, trained, moments, own = made
+            return value[None], trained, moments, jax.tree.map(lambda one: one[None], own)
+
+        same, mine = Spec(), Spec(AXIS)
+        over = self._over_ranks(run, (same, same, mine, mine, same), (mine, same, same, mine))
+        return jax.jit(over, donate_argnums=(0, 1, 2))
+
+    def _over_ranks(self, function: Any, inward: Any, outward: Any) -> Any:
+        # Gradients inside are those of this rank; the check would sum them over the ranks by itself.
+        return jax.shard_map(function, mesh=self.mesh, in_specs=inward, out_specs=outward, check_vma=False)
+
+
+def _on_device(array: np.ndarray) -> Any:
+    """A copy on the device that may be donated; nothing is compiled for it."""
+    return jax.device_put(array, jax.local_devices()[0], may_alias=False)
+
+
+def _unchanged(gradients: Any) -> Any:
+    return gradients
+
+
+def _mean(gradients: Any) -> Any:
+    return jax.lax.pmean(gradients, AXIS)
+
+
+class Adapter(base.Adapter):
+    """JAX in one rank."""
+
+    phase_method = "separate-compilation"
+
+    def __init__(self, group: GroupJob):
+        super().__init__(group)
+        # XLA's CPU client sizes its thread pools by these, when it is made.
+        os.environ["PJRT_NPROC"] = os.environ["NPROC"] = str(group.threads)
+        self.holder: Optional[socket.socket] = None
+        self.mesh: Any = None
+        if group.workers > 1:
+            found, self.holder = addresses(group.rendezvous, "jax", group.rank, group.workers)
+            jax.distributed.initialize(
+                found[0], group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
+                coordinator_bind_address=found[0],
+            )  # fmt: skip
+            self.mesh = Mesh(np.array([first_of(rank) for rank in range(group.workers)]), (AXIS,))
+
+    def versions(self) -> Dict[str, str]:
+        """JAX, XLA's library, and the device."""
+        device = jax.local_devices()[0].device_kind
+        return dict(super().versions(), jax=jax.__version__, jaxlib=jax.lib.__version__, device=device)
+
+    def session(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray]) -> Session:
+        """Build the step's functions; they are compiled when they first run."""
+        return Session(job, graph, weights, self.group, self.mesh)
+
+    def close(self) -> None:
+        """Leave the group of processes."""
+        if self.mesh is not None:
+            with contextlib.suppress(RuntimeError):
+                jax.distributed.shutdown()

@@ -1,0 +1,345 @@
+"""PyTorch: eager (or compiled) steps, DistributedDataParallel over gloo on CPUs and NCCL on GPUs.
+
+Native mode is the loop a PyTorch user writes: DDP overlaps the exchange with backward, `no_sync` leaves it out on the
+intermediate batches of an accumulation. Phased mode computes local gradients first, waits for the slowest rank at a
+barrier, then averages them in DDP's buckets, all in flight at once, and copies rank 0's buffers to all, as DDP does
+before the next forward pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+from steplab_worker import adapter as base
+from steplab_worker.adapters.torch.buckets import average, buckets
+from steplab_worker.adapters.torch.factory import make_module
+from steplab_worker.adapters.torch.layers import GraphModule, build_module, named_arrays
+from steplab_worker.adapters.torch.overlap import BucketClock
+from steplab_worker.adapters.torch.stamps import elapsed, stamp
+from steplab_worker.graph import Graph
+from steplab_worker.job import GroupJob, TrialJob
+
+DECLARATION = {
+    "title": "PyTorch",
+    "pins": ["torch==2.13.0", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
+    "module": "torch",
+    "doors": "each rank's gloo or NCCL on 127.0.0.1",
+    "caches": ["TORCHINDUCTOR_CACHE_DIR"],
+    "kinds": ["step", "train", "infer"],
+    "strategies": ["sync", "accumulate"],
+    "layers": "all",
+    "factors": {
+        "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},
+        "bucket_mb": {
+            "default": 0.0,
+            "help": "size of DDP's gradient buckets in MiB; 0 leaves it to PyTorch (25 after a first one of 1)",
+            "low": 0.0,
+            "high": 100000.0,
+        },
+    },
+}
+
+# What the optimisers remember of each weight.
+MEMORIES = {"sgd": (), "momentum": ("momentum_buffer",), "adam": ("step", "exp_avg", "exp_avg_sq")}
+
+
+class Session(base.Session):
+    """One trial in PyTorch."""
+
+    layer_method = "hooks"
+
+    def __init__(self, job: TrialJob, graph: Optional[Graph], weights: Any, group: GroupJob, device: torch.device):
+        self.job, self.group, self.device = job, group, device
+        torch.manual_seed(job.seed)
+        module = make_module(job.network) if graph is None else build_module(graph, weights)
+        self.module = module.to(device).train(job.kind != "infer")
+        self.net = self._wrapped()
+        self.overlap_method = "hook" if isinstance(self.net, nn.parallel.DistributedDataParallel) else "none"
+        self.buckets: Optional[BucketClock] = None
+        self.criterion = _criterion("cross-entropy" if graph is None else graph.loss)
+        self.optimizer = _optimizer(job, self.module.parameters())
+        self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
+        self.value: Optional[torch.Tensor] = None
+
+    def _wrapped(self) -> nn.Module:
+        net: Any = torch.compile(self.module) if self.job.options["compile"] else self.module
+        if self.group.workers == 1 or self.job.kind == "infer":
+            return net
+        devices = [self.device.index] if self.device.type == "cuda" else None
+        # An explicit size would do away with the small first bucket.
+        size = self.job.options["bucket_mb"] or None
+        return nn.parallel.DistributedDataParallel(net, device_ids=devices, bucket_cap_mb=size)
+
+    def _quiet(self, exchange: bool) -> Any:
+        """A context in which DDP exchanges gradients, or leaves them alone."""
+        silent = not exchange and isinstance(self.net, nn.parallel.DistributedDataParallel)
+        return self.net.no_sync() if silent else contextlib.nullcontext()
+
+    def enter(self, mode: str) -> None:
+        """For mode `overlap`, have DDP call a hook; it cannot be taken away again, so that mode comes last."""
+        if mode == "overlap" and self.buckets is None:
+            self.buckets = BucketClock(self.device)
+            self.net.register_comm_hook(None, self.buckets.hook)
+
+    def communication(self) -> Tuple[float, float]:
+        """From the hook."""
+        return self.buckets.take()
+
+    def source(self) -> base.Source:
+        """Batches from the data set's files, for a GPU in pinned memory."""
+        pinned = _pinned if self.device.type == "cuda" else None
+        return base.FileSource(self.job, self.group.rank, self.group.workers, pinned)
+
+    def synchronize(self) -> None:
+        """Wait for the GPU; the CPU is done when it returns."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def stamp(self) -> Any:
+        """A clock read, or an event of the GPU."""
+        return stamp(self.device)
+
+    def seconds(self, stamps: List[Any]) -> List[float]:
+        """From each stamp to the next, once the device has reached the last."""
+        self.synchronize()
+        return [elapsed(before, after) for before, after in zip(stamps, stamps[1:])]
+
+    def step(self, batch: Any, last: bool) -> None:
+        """One iteration as a PyTorch user writes it."""
+        self.load(batch)
+        with self._quiet(exchange=last):
+            self.forward_now()
+            self.value.backward()
+        if last:
+            self.update()
+
+    def load(self, batch: Any) -> None:
+        """Host to device."""
+        samples, labels = (part if torch.is_tensor(part) else torch.from_numpy(part) for part in batch)
+        self.batch = samples.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
+
+    def forward_now(self) -> None:
+        """The loss of the loaded batch, scaled for accumulation."""
+        samples, labels = self.batch
+        self.value = self.job.share(self.criterion(self.net(samples), samples, labels))
+
+    def forward(self) -> None:
+        """Forward; no exchange will follow from it."""
+        with self._quiet(exchange=False):
+            self.forward_now()
+
+    def backward(self) -> None:
+        """Local gradients."""
+        with self._quiet(exchange=False):
+            self.value.backward()
+
+    def meet(self) -> None:
+        """A barrier."""
+        if self.group.workers > 1:
+            dist.barrier()
+
+    def exchange(self) -> None:
+        """Average the gradients bucket by bucket, the last layers' first, and copy rank 0's buffers to all."""
+        if self.group.workers == 1:
+            return
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        average(buckets(gradients[::-1], self.job.options["bucket_mb"]), self.group.workers)
+        if any(True for _ in self.module.buffers()):
+            self.net._sync_buffers()
+
+    def update(self) -> None:
+        """Optimiser step, gradients to zero."""
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def layer_times(self, batch: Any) -> Dict[str, Dict[str, float]]:
+        """Seconds per layer from hooks around each layer's forward and backward."""
+        self.load(batch)
+        with _LayerClock(self.module, self.synchronize) as timed:
+            samples, labels = self.batch
+            self.criterion(self.module(samples), samples, labels).backward()
+        self.optimizer.zero_grad()
+        return timed.seconds
+
+    def gradients(self) -> Dict[Any, np.ndarray]:
+        """The gradients as arrays."""
+        return {key: parameter.grad.cpu().numpy().copy() for key, parameter in named_arrays(self.module).items()}
+
+    def parameters(self) -> Dict[Any, np.ndarray]:
+        """The weights as arrays."""
+        return {key: one.detach().cpu().numpy().copy() for key, one in named_arrays(self.module).items()}
+
+    def count_exchanges(self) -> Callable[[], int]:
+        """Count by a communication hook, which DDP calls for each bucket of gradients it exchanges."""
+        counted = [0]
+
+        def hook(state, bucket):  # DDP looks at annotations and would refuse those that are strings
+            counted[0] += int(bucket.is_last())
+            return default_hooks.allreduce_hook(state, bucket)
+
+        self.net.register_comm_hook(None, hook)
+        return lambda: counted[0]
+
+    def infer(self) -> None:
+        """Forward without gradients."""
+        with torch.inference_mode():
+            self.value = self.net(self.batch[0])
+
+    def outputs(self) -> np.ndarray:
+        """The last inference's outputs as an array."""
+        return self.value.cpu().numpy().copy()
+
+    def reseed(self, seed: int) -> None:
+        """Seed PyTorch's generators."""
+        torch.manual_seed(seed)
+
+    def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The module itself in evaluation mode; DistributedDataParallel would speak to the other ranks."""
+
+        def predict(samples: np.ndarray) -> np.ndarray:
+            self.module.eval()
+            with torch.inference_mode():
+                made = self.module(torch.from_numpy(samples).to(self.device)).cpu().numpy()
+            self.module.train()
+            return made
+
+        return predict
+
+    def state(self) -> Dict[str, np.ndarray]:
+        """The module's tensors and the optimiser's, by their names in PyTorch; zeros for what it has not made yet."""
+        found = {"module/" + name: one for name, one in self.module.state_dict().items()}
+        for number, parameter in enumerate(self.module.parameters()):
+            held = self.optimizer.state.get(parameter, {})
+            for name in MEMORIES[self.job.optimizer]:
+                empty = torch.zeros(()) if name == "step" else torch.zeros_like(parameter)
+                found["optimizer/%d/%s" % (number, name)] = held.get(name, empty)
+        return {name: one.detach().cpu().numpy().copy() for name, one in found.items() if torch.is_tensor(one)}
+
+    def restore(self, state: Dict[str, np.ndarray]) -> None:
+        """Into the module and the optimiser."""
+        module: Dict[str, torch.Tensor] = {}
+        held: Dict[int, Dict[str, torch.Tensor]] = {}
+        for name, array in state.items():
+            owner, _, rest = name.partition("/")
+            if owner == "module":
+                module[rest] = torch.from_numpy(array.copy())
+            else:
+                number, _, rest = rest.partition("/")
+                held.setdefault(int(number), {})[rest] = torch.from_numpy(array.copy())
+        self.module.load_state_dict(module)
+        self.optimizer.load_state_dict(dict(self.optimizer.state_dict(), state=held))
+
+    def pending_loss(self) -> Any:
+        """The last batch's loss where it is."""
+        return self.value.detach() * self.job.accumulate
+
+    def loss(self) -> float:
+        """The last batch's loss (of an inference: the mean of its outputs)."""
+        return float(self.value.float().mean()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+
+
+class _LayerClock:
+    """Times each layer of one forward and backward pass.
+
+    Forward is timed by hooks around the layer. In backward a mark is set when the gradient of a layer's output is
+    there; the time until the next mark is what that layer's backward took, so the layers sum to the whole.
+    """
+
+    def __init__(self, module: nn.Module, synchronize: Any):
+        self.module, self.synchronize = module, synchronize
+        self.seconds: Dict[str, Dict[str, float]] = {}
+        self.handles: List[Any] = []
+        self.marks: List[Tuple[str, float]] = []
+
+    def __enter__(self) -> "_LayerClock":
+        for name, layer in _leaves(self.module):
+            self.seconds[name] = {"t_f": 0.0, "t_b": 0.0}
+            self.handles += [
+                layer.register_forward_pre_hook(lambda *_, key=name: self._before(key)),
+                layer.register_forward_hook(lambda _, __, output, key=name: self._after(key, output)),
+            ]
+        return self
+
+    def _now(self) -> float:
+        self.synchronize()
+        return time.perf_counter()
+
+    def _before(self, layer: str) -> None:
+        self.seconds[layer]["t_f"] -= self._now()
+
+    def _after(self, layer: str, output: Any) -> None:
+        if isinstance(output, torch.Tensor) and output.requires_grad:
+            output.register_hook(lambda _, key=layer: self.marks.append((key, self._now())))
+        self.seconds[layer]["t_f"] += self._now()
+
+    def __exit__(self, *_: Any) -> None:
+        end = self._now()
+        for (layer, start), (_, after) in zip(self.marks, [*self.marks[1:], ("", end)]):
+            self.seconds[layer]["t_b"] += after - start
+        for handle in self.handles:
+            handle.remove()
+
+
+def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
+    """The layers to time: the graph's own, or in a user's network those that hold no further ones."""
+    if isinstance(module, GraphModule):
+        return list(module.named_children())
+    return [(name, one) for name, one in module.named_modules() if name and not any(True for _ in one.children())]
+
+
+def _criterion(loss: str) -> Any:
+    if loss == "reconstruction":
+        return lambda output, samples, labels: nn.functional.mse_loss(output, samples.flatten(1))
+    return lambda output, samples, labels: nn.functional.cross_entropy(output, labels)
+
+
+def _optimizer(job: TrialJob, parameters: Any) -> torch.optim.Optimizer:
+    if job.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=job.learning_rate)
+    return torch.optim.SGD(parameters, lr=job.learning_rate, momentum=0.9 if job.optimizer == "momentum" else 0.0)
+
+
+def _pinned(batch: Any) -> Any:
+    """A batch in memory from which a GPU copies while the host goes on."""
+    return tuple(torch.from_numpy(part).pin_memory() for part in batch)
+
+
+class Adapter(base.Adapter):
+    """PyTorch in one rank."""
+
+    def __init__(self, group: GroupJob):
+        super().__init__(group)
+        torch.set_num_threads(group.threads)
+        cuda = torch.cuda.is_available()
+        self.device = torch.device("cuda", group.rank % torch.cuda.device_count()) if cuda else torch.device("cpu")
+        if cuda:
+            torch.cuda.set_device(self.device)
+        if group.workers > 1:
+            meeting = "file://" + os.path.join(group.rendezvous, "torch")
+            backend = "nccl" if cuda else "gloo"
+            # All ranks are on this host: they listen nowhere else, whatever the host's name stands for.
+            os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+            dist.init_process_group(backend, init_method=meeting, rank=group.rank, world_size=group.workers)
+
+    def versions(self) -> Dict[str, str]:
+        """PyTorch, its CUDA, and the device."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        return dict(super().versions(), torch=torch.__version__, cuda=torch.version.cuda or "", device=name)
+
+    def session(self, job: TrialJob, graph: Optional[Graph], weights: Dict[Any, np.ndarray]) -> Session:
+        """Build the network and its optimiser."""
+        return Session(job, graph, weights, self.group, self.device)
+
+    def close(self) -> None:
+        """Leave the process group."""
+        if dist.is_initialized():
+            dist.destroy_process_group()

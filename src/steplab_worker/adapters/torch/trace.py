@@ -1,0 +1,126 @@
+"""Describes a user's PyTorch network layer by layer: `python -m steplab_worker.adapters.torch.trace`.
+
+One batch runs forward; every operation that reaches PyTorch's dispatcher is written down with its shapes and the module
+it belongs to, so nothing between the modules is missed. The job is a JSON document on stdin; the answer is written to
+the file that the job names, because the user's code may print.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+from steplab_worker.adapters.torch.factory import FactoryError, make_module
+from steplab_worker.adapters.torch.operators import IGNORED, VIEWS, describe
+
+INPUT = "input"
+
+
+class Recorder(TorchDispatchMode):
+    """Writes down every operation; tensors are known by identity and kept, so that no identity is used twice."""
+
+    def __init__(self, net: nn.Module, batch: torch.Tensor):
+        super().__init__()
+        self.operations: List[Dict[str, Any]] = []
+        self.parameters = {id(p): name for name, p in net.named_parameters() if p.requires_grad}
+        self.sources = {id(batch): INPUT}
+        self.alive: List[Any] = [batch]
+        self.path: List[str] = []
+        self.names: Dict[str, int] = {}
+        self.leaves = {name for name, child in net.named_modules() if not list(child.children())}
+        for name, child in net.named_modules():
+            child.register_forward_pre_hook(self._enter(name))
+            child.register_forward_hook(self._leave, always_call=True)
+
+    def _enter(self, name: str) -> Any:
+        return lambda module, inputs: self.path.append(name)
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self.path.pop()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        operator = func.overloadpacket.__name__
+        tensors = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)]
+        outputs = [one for one in tree_flatten(result)[0] if isinstance(one, torch.Tensor)]
+        self.alive += [*tensors, *outputs]
+        if operator in VIEWS and tensors:
+            self._follow(tensors[0], outputs)
+        elif operator not in IGNORED and outputs:
+            self._note(operator, args, tensors, outputs)
+        return result
+
+    def _follow(self, tensor: torch.Tensor, views: List[torch.Tensor]) -> None:
+        """A view is the same tensor to us."""
+        for known in (self.parameters, self.sources):
+            if id(tensor) in known:
+                known.update({id(view): known[id(tensor)] for view in views})
+
+    def _note(
+        self, operator: str, args: Sequence[Any], tensors: List[torch.Tensor], outputs: List[torch.Tensor]
+    ) -> None:
+        learned = [one for one in tensors if id(one) in self.parameters]
+        data = [one for one in tensors if id(one) in self.sources and id(one) not in self.parameters]
+        if not learned and not data:
+            return  # a counter or a mask: neither the input nor anything learned is in it
+        kind, options, roles = describe(operator, args, learned, data)
+        name = self._name(operator if kind.startswith("aten.") else kind)
+        self.operations.append(
+            {
+                "name": name,
+                "kind": kind,
+                "inputs": [self.sources[id(one)] for one in data],
+                "input_shapes": options.pop("input_shapes", [list(one.shape) for one in data]),
+                "output_shape": options.pop("output_shape", list(outputs[0].shape)),
+                "options": options,
+                "weights": [
+                    {"role": role, "name": self.parameters[id(one)], "shape": list(shape)} for role, one, shape in roles
+                ],
+            }
+        )
+        self.sources.update({id(one): name for one in outputs})
+
+    def _name(self, operation: str) -> str:
+        """The module's path; with the operation where the module does more than one thing."""
+        path = self.path[-1] if self.path else ""
+        base = path if path in self.leaves and path not in self.names else ".".join(filter(None, (path, operation)))
+        self.names[base] = self.names.get(base, 0) + 1
+        return base if self.names[base] == 1 else "%s_%d" % (base, self.names[base])
+
+
+def trace(spec: str, paths: Sequence[str], batch: int, shape: Optional[Sequence[int]]) -> Dict[str, Any]:
+    """The operations of one forward pass, and all trainable parameters."""
+    torch.manual_seed(0)
+    net = make_module(spec, paths).train()
+    wanted = tuple(shape or getattr(net, "input_shape", ()))
+    if not wanted:
+        raise FactoryError("%s: the shape of a sample is not known; give it with --input" % spec)
+    x = torch.rand((batch, *wanted))
+    recorder = Recorder(net, x)
+    try:
+        with torch.no_grad(), recorder:
+            net(x)
+    except Exception as error:  # the user's own code may raise anything
+        raise FactoryError("%s: %s: %s" % (spec, type(error).__name__, error)) from error
+    parameters = [[name, list(p.shape)] for name, p in net.named_parameters() if p.requires_grad]
+    return {"operations": recorder.operations, "parameters": parameters, "input_shape": list(wanted)}
+
+
+def main() -> None:
+    """Read the job, write the answer aside and move it to its place."""
+    job = json.load(sys.stdin)
+    try:
+        answer = trace(job["network"], job["paths"], job["batch"], job["shape"])
+    except FactoryError as error:
+        answer = {"error": str(error), "details": traceback.format_exc()}
+    with open(job["answer"] + ".part", "w") as file:
+        json.dump(answer, file)
+    os.replace(job["answer"] + ".part", job["answer"])

@@ -1,0 +1,157 @@
+"""Why more workers are slower: on the synthetic law every cause that is made dominant is named, with its seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from steplab.analysis.scaling.why import Why, why
+from steplab_worker import networks
+
+QUIET = {"latency_s": 0.0, "bandwidth_bytes_s": 1e30, "update_s": 0.0, "compute_s": 0.0, "sample_s": 1e-3}
+Synthetic = Callable[..., pd.DataFrame]
+
+
+def asked(trials: pd.DataFrame) -> list[Why]:
+    return why(trials, trials.attrs["factors"])
+
+
+def pair(workers: int = 4, **own: Any) -> list[dict[str, Any]]:
+    return [{"batch_size": 16, "workers": n, **QUIET, **own} for n in (1, workers)]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+@pytest.mark.parametrize(
+    ("law", "cause", "lost"),
+    [
+        ({"contention": 0.5}, "contention", 0.016 * 1.5),
+        ({"imbalance": 0.8}, "waiting", 0.016 * 0.8),
+        ({"latency_s": 0.02}, "communication", 0.04),
+        ({"bandwidth_bytes_s": 1e7}, "communication", 1.5 * 61706 * 4 / 1e7),
+    ],
+)
+def test_the_dominant_cause_is_named(
+    synthetic: Synthetic, law: dict[str, float], cause: str, lost: float, noise: float
+) -> None:
+    (found,) = asked(synthetic(pair(**law, noise=noise), replicates=4))
+    first = found.causes[0]
+    assert (first.key, first.sure) == (cause, True)
+    assert first.amount.seconds == pytest.approx(lost, rel=0.1 if noise else 1e-6)
+    assert found.excess.seconds == pytest.approx(lost, rel=0.1 if noise else 1e-6)
+    assert first.share > 0.8
+    assert first.title in found.answer
+
+
+def test_a_loader_that_gets_slower_is_named(synthetic: Synthetic) -> None:
+    # Two ranks on one disk: each reads half as fast, which the law has no factor for.
+    trials = synthetic(pair(2), own=lambda config: {"io_s": 1e-4 if config["workers"] == 1 else 2e-3})
+    (found,) = asked(trials)
+    assert found.causes[0].key == "loader"
+    assert found.causes[0].amount.seconds == pytest.approx(16 * 1.9e-3)
+    assert found.helps[0].key == "loader"
+
+
+def test_an_update_that_no_worker_shortens_is_overhead(synthetic: Synthetic) -> None:
+    configs = [{"global_batch_size": 64, "workers": n, **QUIET, "update_s": 0.05} for n in (1, 4)]
+    (found,) = asked(synthetic(configs))
+    assert found.kind == "strong"
+    assert found.causes[0].key == "overhead"
+    assert found.causes[0].amount.seconds == pytest.approx(0.05 * 3 / 4)
+
+
+def test_compute_that_does_not_shrink_is_named_under_strong_scaling(synthetic: Synthetic) -> None:
+    configs = [{"global_batch_size": 64, "workers": n, **QUIET, "compute_s": 0.05} for n in (1, 4)]
+    (found,) = asked(synthetic(configs))
+    assert found.causes[0].key == "contention"
+    assert found.causes[0].amount.seconds == pytest.approx(0.05 * 3 / 4)
+    assert "does not shrink" in found.causes[0].sentence
+
+
+def test_what_back_propagation_hides_is_no_loss(synthetic: Synthetic) -> None:
+    (found,) = asked(synthetic(pair(latency_s=0.004, overlap=0.5)))
+    hidden = 0.5 * 2 / 3 * 0.016
+    assert found.hidden_s == pytest.approx(hidden)
+    assert found.causes[0].key == "communication"
+    assert found.causes[0].amount.seconds == pytest.approx(0.008 - hidden)
+    assert found.unexplained_s == pytest.approx(0.0, abs=1e-9)
+    assert "hide behind back-propagation" in found.causes[0].sentence
+
+
+def test_measured_overlap_goes_before_the_difference_of_modes(synthetic: Synthetic) -> None:
+    trials = synthetic(pair(latency_s=0.004))
+    several = trials["workers"] > 1
+    trials["t_hidden"] = (0.003 * several).where(several)
+    (found,) = asked(trials)
+    assert found.hidden_s == pytest.approx(0.003)
+    assert found.causes[0].amount.seconds == pytest.approx(0.005)
+
+
+def test_two_networks_tell_latency_from_bytes(synthetic: Synthetic) -> None:
+    law = {"latency_s": 0.01, "bandwidth_bytes_s": 1e8}
+    configs = [{"network": net, **config} for net in ("lenet5", "mlp") for config in pair(2, **law)]
+    found = {one.factors["network"]: {c.key: c.amount.seconds for c in one.causes} for one in asked(synthetic(configs))}
+    for network in ("lenet5", "mlp"):
+        assert found[network]["latency"] == pytest.approx(0.01, rel=1e-6)
+        # A ring of two ranks sends 2·(2 − 1)/2 times the gradients, 4 bytes for each weight.
+        assert found[network]["bytes"] == pytest.approx(4 * networks.build(network).parameters / 1e8, rel=1e-6)
+
+
+def test_causes_sum_to_what_was_lost(synthetic: Synthetic) -> None:
+    law = {"contention": 0.2, "imbalance": 0.4, "latency_s": 0.003, "bandwidth_bytes_s": 1e9, "noise": 0.05}
+    for one in asked(synthetic(pair(**law), replicates=3)):
+        assert sum(c.amount.seconds for c in one.causes) + one.unexplained_s == pytest.approx(one.excess.seconds)
+
+
+def test_a_loss_within_noise_is_said_to_be(synthetic: Synthetic) -> None:
+    (found,) = asked(synthetic(pair(2, noise=0.5), replicates=2, iterations=6))
+    assert not found.excess.sure
+    assert "within noise" in found.answer
+
+
+def test_one_replicate_has_no_intervals(synthetic: Synthetic) -> None:
+    (found,) = asked(synthetic(pair(contention=1.0), replicates=1))
+    assert found.causes[0].key == "contention"
+    assert found.causes[0].amount.low is None
+    assert not found.causes[0].sure
+
+
+def test_without_phases_the_cause_is_not_guessed(synthetic: Synthetic) -> None:
+    trials = synthetic(pair(contention=1.0))
+    trials[["t_f", "t_b", "t_io", "t_wait", "t_move", "t_u", "t_other", "t_iter_phased", "lif"]] = float("nan")
+    (found,) = asked(trials)
+    assert found.causes == ()
+    assert "phases = true" in found.answer
+
+
+def test_accumulation_is_predicted_as_the_law_has_it(synthetic: Synthetic) -> None:
+    (found,) = asked(synthetic(pair(latency_s=0.02)))
+    help_ = next(one for one in found.helps if one.key == "accumulate")
+    assert not help_.measured
+    assert help_.gain == pytest.approx((0.016 + 0.04) / (0.016 + 0.04 / 4))
+
+
+def test_a_measured_rival_is_quoted_instead_of_a_prediction(synthetic: Synthetic) -> None:
+    configs = pair(2, latency_s=0.02) + [{**config, "batch_size": 32} for config in pair(2, latency_s=0.02)]
+    found = next(one for one in asked(synthetic(configs)) if one.factors["batch_size"] == 16)
+    help_ = next(one for one in found.helps if one.key == "batch")
+    assert help_.measured
+    assert help_.gain == pytest.approx(2 * (0.016 + 0.02) / (0.032 + 0.02))
+
+
+def test_fewer_ranks_help_where_one_does_more(synthetic: Synthetic) -> None:
+    (found,) = asked(synthetic(pair(2, latency_s=0.1)))
+    help_ = next(one for one in found.helps if one.key == "fewer-ranks")
+    assert help_.measured and help_.gain == pytest.approx((0.116 / 2) / 0.016)
+
+
+def test_more_ranks_and_threads_than_cpus_are_oversubscribed(synthetic: Synthetic) -> None:
+    trials = synthetic(pair(4, contention=0.5))
+    trials = trials.assign(framework="torch", cpus=2)
+    trials.attrs["factors"] = ["framework", "batch_size", "workers"]
+    (found,) = asked(trials)
+    assert found.oversubscribed == "4 ranks × 1 thread on 2 CPUs"
+    assert "oversubscribed" in found.causes[0].sentence
+    assert found.helps[0].key == "threads"

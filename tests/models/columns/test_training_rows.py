@@ -1,0 +1,69 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from steplab.core.errors import NotEnoughData, TableError
+from steplab.models.columns.roles import Roles
+from steplab.models.columns.training_rows import choose
+
+FRAME = pd.DataFrame({
+    "filters": [4.0, 8.0, 16.0, 8.0], "workers": [1.0, 2.0, np.nan, 2.0], "kind": ["u", "v", "u", "v"],
+    "constant": [7.0] * 4, "t_iter": [1.0, 2.0, 3.0, 0.0], "t_f": [0.1, 0.2, 0.3, 0.4],
+    "label": ["r1", "r2", "r3", "r4"],
+})  # fmt: skip
+
+
+def test_roles_are_inferred_and_said():
+    chosen = choose(FRAME, None, Roles())
+    assert chosen.roles == Roles(("filters",), ("kind",), ("workers",))
+    assert any("roles inferred" in note for note in chosen.notes)
+    assert any("constant, t_f, label" in note for note in chosen.notes)
+
+
+def test_gaps_replicates_and_zeros_are_told():
+    notes = " | ".join(choose(FRAME, "t_iter", Roles(("filters",), (), ("workers",))).notes)
+    assert "1 of 4 rows have missing values" in notes
+    assert "1 row repeats a configuration" in notes
+    assert "1 values of 't_iter' are zero or negative" in notes
+
+
+def test_a_named_column_must_exist():
+    with pytest.raises(TableError, match="did you mean 'workers'"):
+        choose(FRAME, "t_iter", Roles((), (), ("worker",)))
+
+
+def test_without_a_target_the_numeric_columns_are_listed():
+    with pytest.raises(TableError, match="--target, one of filters, workers"):
+        choose(FRAME.drop(columns="t_iter"), None, Roles())
+
+
+def test_the_target_is_no_factor():
+    with pytest.raises(TableError, match="is the target"):
+        choose(FRAME, "t_iter", Roles(("t_iter",)))
+
+
+def test_text_in_a_numeric_role_is_shown():
+    frame = FRAME.assign(filters=["4", "eight", "16", "8"])
+    with pytest.raises(TableError, match="holds text such as 'eight'"):
+        choose(frame, "t_iter", Roles(("filters",)))
+
+
+def test_no_complete_row_names_the_column_with_the_gaps():
+    with pytest.raises(NotEnoughData, match="'workers' has the most gaps"):
+        choose(FRAME.assign(workers=np.nan), "t_iter", Roles(("filters",), (), ("workers",)))
+
+
+def test_a_table_in_which_nothing_varies_is_refused():
+    with pytest.raises(TableError, match="no column varies"):
+        choose(FRAME[["constant", "t_iter"]], None, Roles())
+
+
+def test_groups_follow_the_group_column():
+    frame = FRAME.dropna().assign(run=[1, 1, 2])
+    assert choose(frame, None, Roles(("filters",)), "run").groups.tolist() == [0, 0, 1]
+
+
+def test_known_factors_decide_what_is_modelled():
+    chosen = choose(FRAME, None, Roles(), factors=("filters", "constant"))
+    assert chosen.roles == Roles(("filters",))
+    assert chosen.notes[:2] == ("roles inferred: intrinsic filters", "not used (constant): constant")
