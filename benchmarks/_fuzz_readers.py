@@ -101,7 +101,7 @@ def _studies() -> list[bytes]:
 
 
 def _read_study(path: Path) -> object:
-    from steplab.core.study_file import read_study
+    from steplab.study.file import read_study
 
     return read_study(path)
 

@@ -33,13 +33,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from steplab.core.study import Study
-from steplab.core.study_file import parse_study
 from steplab.design.plan import plan
 from steplab.runner.campaign import Campaign
 from steplab.runner.interrupts import Stop
 from steplab.store import records, tables
 from steplab.store.paths import StudyFolder
+from steplab.study.file import parse_study
+from steplab.study.sections import Study
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 STARTS = 3

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from steplab.core.study_file import read_study
 from steplab.core.trial import KINDS
+from steplab.study.file import read_study
 
 
 def test_a_wrong_study_is_one_sentence_exit_1_and_no_folder(tmp_path: Path, steplab: Callable[..., Any]) -> None:

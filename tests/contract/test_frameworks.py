@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from steplab.core import catalogue
-from steplab.core.feasible import unsupported
+from steplab.study.resolution import unsupported
 from steplab_worker import networks
 from steplab_worker.weights import initial_weights
 

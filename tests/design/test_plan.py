@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steplab.core.study import Range
-from steplab.core.study_file import parse_study
 from steplab.core.trial import Trial
 from steplab.design import draw
 from steplab.design.configurations import NONE, Column, Configurations
 from steplab.design.plan import Plan, plan
+from steplab.study.file import parse_study
+from steplab.study.sections import Range
 
 
 def trials(factors: str, design: str = "", rest: str = "") -> Plan:

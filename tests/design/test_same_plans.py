@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from steplab.core.errors import StudyError
-from steplab.core.study_file import parse_study
 from steplab.design.plan import plan
+from steplab.study.file import parse_study
 
 STUDIES = Path(__file__).parents[2] / "studies"
 LENET = 'kernel_size = [2, 3, 4, 5]\npool_size = [2, 3, 4, 5]\nstride = [1, 2, 3]\npadding = ["valid", "same"]\n'

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from steplab.core.feasible import unsupported
-from steplab.core.study_file import read_study
 from steplab.design.plan import plan
+from steplab.study.file import read_study
+from steplab.study.resolution import unsupported
 
 STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from steplab.cli._output import console, next_step, print_json, table
-from steplab.core.feasible import graph_of, resolve
-from steplab.core.study import Study
 from steplab.core.trial import Config, Tally, describe, tally
 from steplab.core.units import seconds as shown
 from steplab.design.plan import Plan, plan
@@ -21,6 +19,8 @@ from steplab.store import records
 from steplab.store.brief import Brief
 from steplab.store.overview import overview
 from steplab.store.paths import StudyFolder
+from steplab.study.resolution import graph_of, resolve
+from steplab.study.sections import Study
 from steplab_worker import data
 
 SHOWN_TRIALS = 12

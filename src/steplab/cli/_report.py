@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from steplab.analysis.roofline.points import Roofline
     from steplab.analysis.study import Analysis
     from steplab.core.background import BackgroundProcess
-    from steplab.core.study import Study
     from steplab.models.base import PerformanceModel
     from steplab.models.columns.training_rows import Chosen
     from steplab.report.data import Provenance, ReportData, Tabled
     from steplab.report.modelling import Modelled
     from steplab.store.paths import StudyFolder
     from steplab.store.tables import Tables
+    from steplab.study.sections import Study
 
 BUDGET_S = 2.0  # for fitting models: a report is not a campaign
 MOST_LOGS = 100
@@ -55,8 +55,8 @@ def report_data(
     fitted = beside.begin(fit) if beside else fit
 
     from steplab.analysis.study import analyse
-    from steplab.core.study_file import read_study
     from steplab.report.data import Tabled, gather
+    from steplab.study.file import read_study
 
     study = read_study(place.study, place.read)
     analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)

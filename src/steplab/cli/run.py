@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from steplab.core.record import Record
-    from steplab.core.study import Study
     from steplab.core.trial import Trial
     from steplab.design.plan import Plan
     from steplab.runner.campaign import Campaign
     from steplab.store.overview import Overview
     from steplab.store.paths import StudyFolder
+    from steplab.study.sections import Study
 
 app = command_app()
 INTERRUPTED = 130
@@ -48,11 +48,11 @@ def run(
     """
     from steplab.cli._plan import estimate, show_plan
     from steplab.core.errors import allowed
-    from steplab.core.study_file import read_study
     from steplab.design.plan import plan
     from steplab.runner.campaign import Campaign, check_folder
     from steplab.store import records
     from steplab.store.paths import StudyFolder
+    from steplab.study.file import read_study
 
     if executor != "local":
         raise InputError(f"there is no executor {executor!r}", where="--executor", hint=allowed(["local"]))
@@ -105,8 +105,8 @@ def _selected(trials: Plan, ids: list[str] | None) -> Plan:
 
 def _check_environments(trials: Plan) -> None:
     """A missing environment is better said now than in every record."""
-    from steplab.core.feasible import resolve
     from steplab.runner.environments import registry
+    from steplab.study.resolution import resolve
 
     rows = trials.configurations.distinct(("framework", "environment")).first
     needed = [resolve(trials.configurations[int(row)]) for row in rows]

@@ -119,8 +119,8 @@ class View:
     def _progress(self, seen: Overview, noise: str) -> dict[str, Any]:
         """How many trials are done, failed, unsupported and left, and the time that is left by those that are done."""
         from steplab.cli._plan import own_trials, summary
-        from steplab.core.study_file import read_study
         from steplab.store.paths import StudyFolder
+        from steplab.study.file import read_study
 
         place = StudyFolder(self.folder)
         trials, own = own_trials(read_study(place.study, place.read), seen.briefs.keys())

@@ -30,13 +30,13 @@ def status(
     """
     from steplab.cli._left_out import tell
     from steplab.cli._plan import own_trials, summary
-    from steplab.core.study_file import read_study
     from steplab.core.trial import UNSUPPORTED, is_failure
     from steplab.runner.ranks import leftovers
     from steplab.store.brief import judged
     from steplab.store.overview import overview
     from steplab.store.paths import StudyFolder
     from steplab.store.records import read_heads
+    from steplab.study.file import read_study
 
     leftovers.sweep()
     place = StudyFolder(folder)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from steplab.core.study import Factor, Levels, Range, Study
 from steplab.design.configurations import Column, Configurations, grid, small_type
 from steplab.design.possible import Possible
+from steplab.study.sections import Factor, Levels, Range, Study
 
 Points = npt.NDArray[np.float64]  # a row for each configuration, a column for each factor, from 0 to 1
 

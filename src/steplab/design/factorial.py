@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from steplab.core.errors import StudyError
-from steplab.core.study import Study
 from steplab.design.configurations import Configurations, grid
 from steplab.design.possible import Possible
+from steplab.study.sections import Study
 
 MOST = 1_000_000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from steplab.core.study import Study
 from steplab.design.configurations import Configurations
 from steplab.design.draw import collect
 from steplab.design.possible import Possible
+from steplab.study.sections import Study
 
 
 def configurations(study: Study, rng: np.random.Generator, possible: Possible) -> Configurations:

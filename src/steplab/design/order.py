@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from steplab.core.study import Design
 from steplab.design.configurations import Rows
+from steplab.study.sections import Design
 
 
 class Order(Protocol):

@@ -10,12 +10,12 @@ from typing import overload
 import numpy as np
 
 from steplab.core.errors import StudyError
-from steplab.core.feasible import deciding, impossible
-from steplab.core.study import Study
 from steplab.core.trial import Trial, describe
 from steplab.design.configurations import Configurations
 from steplab.design.order import Blocks, Chosen, Order
 from steplab.design.possible import Possible
+from steplab.study.resolution import deciding, impossible
+from steplab.study.sections import Study
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from steplab.core.feasible import deciding, impossible
-from steplab.core.study import Study
 from steplab.design.configurations import Configurations
+from steplab.study.resolution import deciding, impossible
+from steplab.study.sections import Study
 
 
 @dataclass(frozen=True)

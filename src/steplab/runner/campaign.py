@@ -12,11 +12,8 @@ from pathlib import Path
 
 from steplab import __version__
 from steplab.core.errors import StudyError
-from steplab.core.feasible import Resolved, resolve, unsupported
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record, Variables
 from steplab.core.step_time import shares_period
-from steplab.core.study import Study
-from steplab.core.study_file import read_study
 from steplab.core.trial import Level, Trial
 from steplab.design.plan import Plan
 from steplab.runner.data import datasets
@@ -34,6 +31,9 @@ from steplab.runner.ranks.pool import Pool
 from steplab.store import records, training
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
+from steplab.study.file import read_study
+from steplab.study.resolution import Resolved, resolve, unsupported
+from steplab.study.sections import Study
 
 START_DEADLINE_S = 180.0  # at most
 SHORTEST_START_S = 60.0  # a framework may take that long to be imported on a busy machine, however short its trials

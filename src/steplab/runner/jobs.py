@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from steplab.core import catalogue
-from steplab.core.feasible import Resolved, resolve
-from steplab.core.study import Study
 from steplab.core.trial import Trial
 from steplab.runner.data.datasets import DataSource
 from steplab.runner.directing.train import training_plan
 from steplab.runner.ranks.group import GroupKey
+from steplab.study.resolution import Resolved, resolve
+from steplab.study.sections import Study
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from steplab.core import catalogue
 from steplab.core.errors import InputError
-from steplab.core.feasible import Resolved, resolve
 from steplab.core.parsing import parsing
 from steplab.core.trial import Config, accumulation
 from steplab.costs.operation import Workload, from_graph
+from steplab.study.resolution import Resolved, resolve
 from steplab_worker import data, networks
 from steplab_worker.graph import GraphError
 

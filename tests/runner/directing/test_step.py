@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steplab.core.study import Measure
 from steplab.core.warm_up import BLOCK as WARMUP_BLOCK
 from steplab.core.warm_up import CAP as WARMUP_CAP
 from steplab.runner.directing.step import OVERLAP_ITERATIONS, PHASED_WARMUP, StepDirector, is_precise
+from steplab.study.sections import Measure
 
 
 def directed(director: StepDirector, cost: list[float] | None = None, mode: str = "native") -> tuple[list[int], int]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from steplab.core.study_file import parse_study
 from steplab.runner.ranks import private_network
+from steplab.study.file import parse_study
 
 # A user namespace in which no network namespace can be made: what a system that forbids them looks like.
 FORBIDDEN = "echo 0 > /proc/sys/user/max_net_namespaces; exec {}"

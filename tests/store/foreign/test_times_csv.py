@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from steplab.analysis.sentences import sentences
 from steplab.analysis.study import analyse
 from steplab.core.errors import InputError
-from steplab.core.study_file import read_study
 from steplab.design.plan import plan
 from steplab.store import tables
 from steplab.store.foreign.imported import foreign_rank, write_study
 from steplab.store.foreign.times_csv import Wishes, read_times
+from steplab.study.file import read_study
 
 DATA = Path(__file__).parents[2] / "data"
 MMU = [DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv"]

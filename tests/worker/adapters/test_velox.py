@@ -12,8 +12,8 @@ import pytest
 
 from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
-from steplab.core.feasible import unsupported
 from steplab.runner.environments.registry import find
+from steplab.study.resolution import unsupported
 from steplab_worker import networks
 
 SOURCE = Path(__file__).parents[3] / "src"

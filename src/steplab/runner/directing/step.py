@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from steplab.core.steadiness import median_error
 from steplab.core.step_time import step_times
-from steplab.core.study import Measure
 from steplab.core.warm_up import BLOCK, CAP, is_steady
 from steplab.runner.ranks.channel import Document
+from steplab.study.sections import Measure
 
 PHASED_WARMUP = 2
 NOTHING = np.empty((0, 0))

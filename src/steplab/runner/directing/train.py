@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steplab.core.feasible import Resolved
 from steplab.core.record import Epoch
-from steplab.core.study import Study, Train
 from steplab.runner.data.datasets import DataSource
 from steplab.runner.ranks.channel import Document
+from steplab.study.resolution import Resolved
+from steplab.study.sections import Study, Train
 from steplab_worker import data
 from steplab_worker.job import TrainingPlan
 

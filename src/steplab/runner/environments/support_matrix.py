@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steplab.core import catalogue
-from steplab.core.feasible import impossible, unsupported
 from steplab.core.trial import Level
+from steplab.study.resolution import impossible, unsupported
 from steplab_worker import data, networks
 
 ONE = "one worker"

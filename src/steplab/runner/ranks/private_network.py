@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 
 from steplab.core import catalogue
-from steplab.core.study import Study
 from steplab.runner.ranks import _namespace
+from steplab.study.sections import Study
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steplab.core.errors import StudyError
-from steplab.core.study_file import locate, parse_study
 from steplab.design.plan import plan
+from steplab.study.file import locate, parse_study
 
 PATH = Path("study.toml")
 GOOD = """

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from steplab.core.errors import StudyError
-from steplab.core.feasible import unsupported
-from steplab.core.study import Study
-from steplab.core.study_file import parse_study
+from steplab.study.file import parse_study
+from steplab.study.resolution import unsupported
+from steplab.study.sections import Study
 
 
 def study(train: str, kind: str = "train") -> Study:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from steplab.core import catalogue
-from steplab.core.study import Factor
 from steplab.core.trial import Config, Level, accumulation
+from steplab.study.sections import Factor
 from steplab_worker import data, networks
 from steplab_worker.graph import Graph, GraphError
 

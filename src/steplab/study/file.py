@@ -15,8 +15,8 @@ from steplab.core import catalogue
 from steplab.core.errors import InputError, StudyError, allowed, nearest
 from steplab.core.files import read_regular
 from steplab.core.parsing import parsing
-from steplab.core.study import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
 from steplab.core.trial import Level
+from steplab.study.sections import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
 from steplab_worker.options import Option
 
 SECTIONS = ("study", "factors", "design", "measure", "train", "data", "exclude", "imported")
