@@ -15,7 +15,7 @@ from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import Level, trial_id
 from steplab.store.columns import trial_row
 from steplab.study.resolution import graph_of, resolve
-from steplab_worker.adapters.synthetic import BEFORE_MEETING, DECLARATION, PHASES, Law
+from steplab_worker.adapters.synthetic import BEFORE_MEETING, DECLARATION, PHASES, TimeLaw
 from steplab_worker.job import TrialJob
 
 Config = Mapping[str, Level]
@@ -34,7 +34,7 @@ def law_times(config: Config, seed: int, chunk: int = 0, **own: float) -> tuple[
         strategy="sync", optimizer="sgd", learning_rate=0.1, loader_workers=0, prefetch=1, options=options,
         phases=True, memory_limit_bytes=0, seed=seed,
     )  # fmt: skip
-    law = Law(job, resolved.workers, 4 * graph.parameters)
+    law = TimeLaw(job, resolved.workers, 4 * graph.parameters)
     ranks = np.stack([law._noisy(rank, chunk) for rank in range(resolved.workers)])
     ranks[:, :, PHASES.index("t_move")] = ranks[0, :, PHASES.index("t_move")]
     ready = ranks[:, :, BEFORE_MEETING].sum(axis=2)
@@ -110,7 +110,7 @@ def law_seconds(config: Mapping[str, Any]) -> float:
     options = {name: config.get(name, said["default"]) for name, said in DECLARATION["factors"].items()}
     workers = int(config.get("workers", 1))
     job = SimpleNamespace(options=options, batch_size=int(config.get("batch_size", 32)))
-    phases = Law(job, workers, LENET5_BYTES).means(workers - 1)
+    phases = TimeLaw(job, workers, LENET5_BYTES).means(workers - 1)
     exchanged = 4 if config.get("strategy") == "accumulate:4" else 1
     return float(sum(phases[:4]) + sum(phases[4:]) / exchanged)
 

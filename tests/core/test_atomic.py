@@ -18,7 +18,7 @@ from steplab.core import atomic
 def dead(tmp_path: Path) -> Path:
     """What a process that has ended left aside."""
     code = (
-        "import os, sys; from pathlib import Path; from steplab.core import aside\n"
+        "import os, sys; from pathlib import Path; from steplab.core import atomic\n"
         "with atomic.folder(Path(sys.argv[1])) as place:\n"
         "    (place / 'part').write_text('half'); print(place, flush=True); os.kill(os.getpid(), 9)\n"
     )
