@@ -181,6 +181,7 @@ def _models() -> list[bytes]:
 
 def _read_model(path: Path) -> object:
     from steplab.cli._model_file import read_model
+
     from steplab.planning.predict import configurations, parse_configuration, predict_table
 
     model = read_model(path)

@@ -17,8 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from steplab.analysis.roofline.points import Roofline, RooflinePoint, above
 from steplab.cli._roofline_source import rooflines
+
+from steplab.analysis.roofline.points import Roofline, RooflinePoint, above
 from steplab.runner.instruments.ceilings import best_of, measure_here
 
 STEPLAB = Path(sys.executable).with_name("steplab")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-
 from steplab.cli._report import report_data
+
 from steplab.core.errors import EnvironmentFault
 from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab.report.browser import find_browser

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from steplab.cli._report import report_data
+
 from steplab.report.html import content, render
 
 Watch = Callable[..., Any]

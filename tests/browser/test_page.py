@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from playwright.sync_api import Page
-
 from steplab.cli._report import report_data
+
 from steplab.planning.predict import predict_table
 
 STEPLAB = Path(sys.executable).with_name("steplab")

@@ -203,6 +203,7 @@ def test_of_a_million_trials_a_command_makes_only_a_few(
     mode: tuple[str, ...], tmp_path: Path, in_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from steplab.cli._plan import MOST_GUESSED
+
     from steplab.design import configurations
 
     made: list[object] = []

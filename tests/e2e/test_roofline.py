@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from steplab.cli._roofline_source import rooflines
 
 from steplab.analysis.roofline.points import Roofline, RooflinePoint
-from steplab.cli._roofline_source import rooflines
 from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab.store import tables
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from steplab.cli._report import fitter, report_data
 
 from steplab.cli import _report
-from steplab.cli._report import fitter, report_data
 from steplab.report.html import content, render
 from steplab.report.tables import failures, unsupported
 

@@ -6,9 +6,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from steplab.core.plain_text import plain
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData, measured
-from steplab.report.plain_text import plain
 
 PHASES = {
     "t_io": "reading data", "t_h2d": "moving data to the device", "t_md": "dividing the batch",
