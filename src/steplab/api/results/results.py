@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what a method needs is imported when it is called: a look a
     from steplab.api.results.findings import Findings
     from steplab.api.results.report import WrittenReport
     from steplab.api.results.rooflines import Rooflines
+    from steplab.costs.roofs import Ceilings
     from steplab.store.tables import Tables
 
 
@@ -174,7 +175,12 @@ class Results:
         return export(self, to, table, trial)
 
     def roofline(
-        self, machine: str = "", *, precision: str = "fp32", modules: Path | str | None = None, remeasure: bool = False
+        self,
+        machine: str | Ceilings = "",
+        *,
+        precision: str = "fp32",
+        modules: Path | str | None = None,
+        remeasure: bool = False,
     ) -> Rooflines:
         """Where layers and phases stand below the ceilings of this machine, or of a machine file."""
         from steplab.api.results.rooflines import roofline

@@ -92,7 +92,7 @@ def ceilings(
 
 def roofline(
     source: Path | str = "",
-    machine: str = "",
+    machine: str | Ceilings = "",
     *,
     precision: str = "fp32",
     batch: int = 16,
@@ -109,7 +109,7 @@ def roofline(
 
     Args:
         source: A study's folder, or a network; nothing gives the ceilings alone.
-        machine: A machine file instead of this machine: `a100`, FILE.toml.
+        machine: A machine file instead of this machine (`a100`, FILE.toml), or what `ceilings` gave.
         precision: Which peak of the machine file: fp32, tf32_tensor.
         batch: Samples in a batch, for a network.
         input_shape: The shape of a sample, for a network.
@@ -118,7 +118,11 @@ def roofline(
         remeasure: Measure this machine's ceilings anew.
         progress: Hears the share of the measurement that is done.
     """
-    roofs = ceilings(machine, precision=precision, remeasure=remeasure, progress=progress)
+    roofs = (
+        machine
+        if isinstance(machine, Ceilings)
+        else ceilings(machine, precision=precision, remeasure=remeasure, progress=progress)
+    )
     named = str(source)
     if not named:
         return Rooflines(roofs, ())
