@@ -1,7 +1,8 @@
 """How fast this machine can compute and move bytes, seen through NumPy.
 
-Every slot that was measured is a document of its own. Slots are interleaved: each round goes through all thread counts and kernels, so that a disturbance of some
-seconds hits all of them alike. A framework's own kernels are in its adapter's file.
+Every slot that was measured is a document of its own. Slots are interleaved: each round goes through all thread counts
+and kernels, so that a disturbance of some seconds hits all of them alike. A framework's own kernels are in its
+adapter's file.
 """
 
 from __future__ import annotations
