@@ -6,9 +6,9 @@ hands batches one by one, with plain `fit` over an array. Same network, batch, o
 ratio is that of two blocks of one round; the interval is a bootstrap over processes and rounds. "noise" compares the
 bare loop with itself. Wanted: native / bare within 1.00 ± 0.03, or within the noise if that is wider.
 
-With `--workers 2` (without `tensorflow_fit`: plain `fit` over an array is a loop of one process) the bare loop is the one that two ranks run, exchange and all, as users of the framework write it. It
+With `--workers 2` the bare loop is the one that two ranks run, exchange and all, as users of the framework write it. It
 shares the ranks' connection (a process has one process group, one strategy, one store), and their step time is the mean
-over the ranks of each iteration.
+over the ranks of each iteration. `tensorflow_fit` is left out: plain `fit` over an array is a loop of one process.
 
 With `--cpu` the clock is the process's CPU time, which says less (no waiting) but much more on a busy machine.
 
