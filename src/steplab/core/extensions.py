@@ -111,7 +111,8 @@ def _defined(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Assign):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+            targets = (part for target in node.targets for part in ast.walk(target))
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield node.target.id
         elif isinstance(node, ast.Import | ast.ImportFrom):
