@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import importlib
 import os
@@ -13,9 +12,10 @@ import time
 import traceback
 from typing import Any, List
 
-from steplab_worker import limits, variables
+from steplab_worker import limits, sources, variables
 from steplab_worker.channel import Channel, Document
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.launched import launched
 
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -25,18 +25,10 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resour
 
 def main(arguments: List[str]) -> None:
     """Entry point of a rank process."""
-    parser = argparse.ArgumentParser(prog="steplab_worker")
-    parser.add_argument("--channel", required=True)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--rank-variable", help="where a launcher says the rank")
-    parsed = parser.parse_args(arguments)
+    member = launched(arguments)
     limits.die_with_parent()
-    rank = parsed.rank
-    if parsed.rank_variable:
-        rank = int(os.environ[parsed.rank_variable])
-        _own_log(os.path.join(os.path.dirname(parsed.channel), "rank%d.log" % rank))
-    channel = Channel(parsed.channel)
-    greeting = {"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
+    channel = Channel(member.channel)
+    greeting = {"say": "hello", "rank": member.number, "pid": os.getpid(), "host": socket.gethostname()}
     channel.send(dict(greeting, token=channel.token))
     adapter, ambient = None, variables.seen()
     while True:
@@ -58,26 +50,23 @@ def main(arguments: List[str]) -> None:
             channel.send(_failure(error))
 
 
-def _own_log(path: str) -> None:
-    """Write to a log of one's own: a launcher would mix what its ranks print, and copy it in their time."""
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
-
-
 def _open(group: GroupJob) -> Any:
     """The framework's adapter; an auxiliary process serves until the group ends."""
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
     sys.path.extend(group.python_path)  # last: nothing there takes the place of an installed package
-    module = importlib.import_module("steplab_worker.adapters." + group.framework)
+    module = _adapter_module(group.framework, group.adapter_file)
     if group.role == "rank":
         adapter = module.Adapter(group)
         gc.freeze()  # a framework stays as long as its rank: collecting a trial's garbage need not walk through it
         return adapter
     module.serve(group)
     raise RuntimeError("the %s of %s ended by itself" % (group.role, group.framework))
+
+
+def _adapter_module(framework: str, file: str) -> Any:
+    own = "steplab_worker.adapters." + framework
+    return sources.load(own, file) if file else importlib.import_module(own)
 
 
 def _opened(adapter: Any) -> Document:
@@ -115,7 +104,7 @@ def _session(adapter: Any, job: TrialJob) -> Any:
 
     if job.network.startswith("module:"):
         return adapter.session(job, None, {})
-    graph = networks.build(job.network, job.network_options, job.input_shape, job.classes)
+    graph = networks.build(job.network, job.network_options, job.input_shape, job.classes, job.network_file)
     return adapter.session(job, graph, initial_weights(graph, job.seed) if adapter.computes else {})
 
 

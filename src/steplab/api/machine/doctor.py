@@ -16,10 +16,11 @@ from steplab.runner.environments import registry
 from steplab.runner.environments.registry import Listed
 from steplab.runner.environments.support_matrix import Summary, Support, summarised, support_matrix
 from steplab.runner.instruments import quietness
-from steplab.runner.instruments.machine import energy_sources, machine
+from steplab.runner.instruments.machine import energy_sources
 from steplab.runner.instruments.quietness import Quietness
 from steplab.runner.ranks import leftovers
 from steplab.runner.ranks.private_network import obstacle
+from steplab_worker.machine import machine
 
 __all__ = ["Checkup", "Summary", "Support", "doctor", "summarised", "support_matrix"]
 FIRST = "torch"  # the framework to begin with, as `init` does
@@ -72,7 +73,7 @@ def doctor() -> Checkup:
     """Look at this machine; takes about a second, in which its noise is measured."""
     leftovers.sweep()
     return Checkup(
-        machine=machine(),
+        machine=asdict(machine()),
         environments=tuple(registry.listing()),
         noise=quietness.listen(),
         energy=tuple(energy_sources()),

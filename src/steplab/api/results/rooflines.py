@@ -21,6 +21,7 @@ from steplab.analysis.roofline.points import (
 from steplab.api import display
 from steplab.api.results.roofline_words import document, sentences
 from steplab.api.sources.networks import workload
+from steplab.core.catalogue import network_names
 from steplab.core.errors import RecordError
 from steplab.core.record import Record
 from steplab.core.trial import describe
@@ -29,11 +30,10 @@ from steplab.costs.machine_file import read_machine
 from steplab.costs.network import NetworkCost, cost
 from steplab.costs.roofs import Ceiling, Ceilings
 from steplab.runner.instruments.ceilings import ceilings as of_this_machine
-from steplab.runner.instruments.machine import machine as this_machine
 from steplab.runner.workloads import workload_of
 from steplab.store import records, tables
 from steplab.store.paths import StudyFolder
-from steplab_worker import networks
+from steplab_worker.machine import machine as this_machine
 
 __all__ = ["Ceiling", "Ceilings", "Roofline", "RooflinePoint", "Rooflines", "ceilings", "roofline"]
 SHOWN = 3  # configurations in a notebook
@@ -136,7 +136,7 @@ def roofline(
 def _is_study(source: str) -> bool:
     """Whether a name means a folder; one that is no study's must not hide the network of that name."""
     folder = Path(source)
-    named = source in networks.names() and not StudyFolder(folder).exists()
+    named = source in network_names() and not StudyFolder(folder).exists()
     return not named and (folder.is_dir() or "/" in source.partition(":")[0])
 
 
@@ -199,11 +199,12 @@ def _expect_known(record: Record) -> None:
 
 def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) -> Iterator[str]:
     """What a reader must know before believing the points."""
+    here = this_machine().host
     device, host = record.versions.get("device", "cpu"), record.machine.get("host")
     if roofs.origin == "measured" and device != "cpu":
         yield f"the trials ran on {device}, these are the roofs of this machine's CPU: name its file with --machine"
-    elif roofs.origin == "measured" and host != this_machine()["host"]:
-        yield f"the trials ran on {host}, these are the roofs of {this_machine()['host']}"
+    elif roofs.origin == "measured" and host != here:
+        yield f"the trials ran on {host}, these are the roofs of {here}"
     elif roofs.origin == "file" and device == "cpu":
         yield f"the trials ran on a CPU of {host}, these are the roofs of {roofs.machine}"
     if not times.phases:
