@@ -58,7 +58,7 @@ class Tables:
     def table(self, name: str) -> pa.Table:
         """One table as Arrow."""
         if name not in NAMES:
-            raise TableError(f"there is no table {name!r}", where="--table", hint=nearest(name, NAMES))
+            raise TableError(f"there is no table {name!r}", where="table", hint=nearest(name, NAMES))
         table = getattr(self, name)
         return pa.Table.from_pandas(table, preserve_index=False) if isinstance(table, pd.DataFrame) else table
 

@@ -105,7 +105,7 @@ def _said(said: Mapping[str, str], columns: Sequence[str], where: str) -> dict[s
     for name, column in said.items():
         if name not in MEANING.values() and not name.isidentifier():
             raise TableError(
-                f"{name!r} is not a name", where="--columns", hint=allowed(dict.fromkeys(MEANING.values()))
+                f"{name!r} is not a name", where="columns", hint=allowed(dict.fromkeys(MEANING.values()))
             )
         found[name] = _existing(column, columns, f"{where}, --columns")
     return found
