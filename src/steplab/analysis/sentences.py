@@ -8,18 +8,9 @@ from typing import Literal
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
 from steplab.core.units import count, seconds, span
+from steplab_worker.phases import WORDS
 
 Evidence = Literal["configurations", "phases", "scaling", "frameworks", "effects", "noise"]
-NAMES = {
-    "t_io": "reading data",
-    "t_h2d": "moving data to the device",
-    "t_md": "dividing the batch",
-    "t_f": "the forward pass",
-    "t_b": "the backward pass",
-    "t_c": "exchanging gradients (waiting included)",
-    "t_u": "the update",
-    "t_other": "nothing that a phase explains",
-}
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ def _where(group: Group, analysis: Analysis) -> str:
     if not total:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
-    parts = [f"{NAMES[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
+    parts = [f"{WORDS[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
     whole = f"the phased step ({group.phased_apart})" if group.phased_apart else "a step"
     text = f"There, of {whole}, {', '.join(parts)}."
     if analysis.unexplained:

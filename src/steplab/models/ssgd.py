@@ -21,8 +21,8 @@ from scipy.optimize import nnls
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
 from steplab.models.formulas.formula import Formula, Node, column, number, op
+from steplab_worker.phases import EXCHANGE, LAYERED, PHASES
 
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
 LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it
 OVERLAPS = ("none", "io", "communication", "both")
 # What a phase depends on: 1, batch b, b/N where the batch is that of all workers, b·N where one process
@@ -152,7 +152,7 @@ class SSGD(PerformanceModel):
     def _measured(self, frame: pd.DataFrame, y: Array) -> dict[str, Array]:
         """Phases where the table has all of them, otherwise the target as the only one."""
         have = [c for c in LAWS if c in frame.columns and np.isfinite(frame[c].to_numpy(float)).all()]
-        if {"t_f", "t_b", "t_c"} <= set(have):
+        if {*LAYERED, EXCHANGE} <= set(have):
             zero = np.zeros(len(y))
             made = {c: frame[c].to_numpy(float) if c in have else zero for c in LAWS}
             return made | {"t_c": np.maximum(made["t_c"] - made["t_wait"], 0.0)}

@@ -18,16 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from steplab_worker.phases import BEFORE_EXCHANGE, LAYERED, PASSES, WORDS
+
 Array = NDArray[np.float64]
 Whole = NDArray[np.int32]
-PHASES = {
-    "t_io": "reading data",
-    "t_h2d": "moving data to the device",
-    "t_md": "dividing the batch",
-    "t_f": "forward",
-    "t_b": "backward",
-}
-LAYERED = ("t_f", "t_b")
 SMALLEST_SHARE = 0.02  # less waiting than this is not worth a sentence
 LEVEL = 0.05  # of all pairs of ranks of a trial together
 FEWEST = 3  # iterations below which a scatter is unknown
@@ -51,9 +45,9 @@ class Imbalance:
     @property
     def sentence(self) -> str:
         """The finding in words."""
-        where = PHASES[self.phase]
+        where = WORDS[self.phase]
         if self.phase in LAYERED:
-            where = f"in {self.layer} {where}" if self.layer else f"in the {where} pass"
+            where = f"in {self.layer} {PASSES[self.phase]}" if self.layer else f"in {where}"
         mostly = "" if self.phase_share >= 0.75 else " mostly"
         waits = f"rank {self.rank} waits {self.share:.0%} of its step for rank {self.waits_for}"
         return f"{waits}, which spends it{mostly} {where}"
@@ -98,9 +92,9 @@ class _Rows:
         kept = {name: pc.filter(iterations[name], chosen).to_numpy() for name in ("rank", "iteration")}
         columns = {
             name: pc.fill_null(pc.filter(iterations[name], chosen), 0.0).to_numpy()
-            for name in (*PHASES, "t_wait", "t_iter")
+            for name in (*BEFORE_EXCHANGE, "t_wait", "t_iter")
         }
-        columns["ready"] = sum((columns[name] for name in PHASES), np.zeros(len(numbers)))
+        columns["ready"] = sum((columns[name] for name in BEFORE_EXCHANGE), np.zeros(len(numbers)))
         return _Rows(numbers, kept["rank"], kept["iteration"], columns, int(kept["rank"].max()) + 1, len(trials))
 
     def means(self) -> dict[str, Array]:
@@ -126,7 +120,7 @@ def _pairs(rows: _Rows) -> pd.DataFrame:
     share = means["t_wait"][line, early] / np.maximum(step, np.finfo(float).tiny)
     columns = {"trial": there, "rank": early, "waits_for": slow, "share": share, "step": step}
     columns |= {"ranks": (means["n"] > 0).sum(axis=1)}
-    columns |= {name: means[name][line, slow] - means[name][line, early] for name in PHASES}
+    columns |= {name: means[name][line, slow] - means[name][line, early] for name in BEFORE_EXCHANGE}
     pairs = pd.DataFrame(columns)
     return pairs[(pairs["rank"] != pairs["waits_for"]) & (pairs["share"] >= SMALLEST_SHARE)]
 
@@ -183,7 +177,7 @@ def _lateness(rows: _Rows, pairs: pd.DataFrame) -> tuple[Array, NDArray[np.int64
 
 
 def _finding(trial: str, lif: float, row: dict[Any, Any]) -> Imbalance:
-    differences = {name: float(row[name]) for name in PHASES}
+    differences = {name: float(row[name]) for name in BEFORE_EXCHANGE}
     phase = max(differences, key=lambda name: differences[name])
     whole = sum(max(value, 0.0) for value in differences.values())
     explained = differences[phase] / whole if whole else 0.0

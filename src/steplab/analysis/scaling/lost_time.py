@@ -23,10 +23,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations, Indices
+from steplab_worker.phases import EXCHANGE, LAYERED, SHARES
 
 Array = NDArray[np.float64]
 PARTS = ("contention", "slow", "jitter", "move", "loader", "overhead", "native", "phased", "gap", "exposed", "waiting")
-OVERHEAD = ("t_h2d", "t_md", "t_u", "t_other")
+OVERHEAD = tuple(name for name in SHARES if name not in ("t_io", *LAYERED, EXCHANGE))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from steplab.analysis.statistics.intervals import Interval, median_intervals
 from steplab.analysis.statistics.variances import moderated
 from steplab.analysis.summary import Group, Ratio, groups_of
 from steplab.core.trial import Level
+from steplab_worker.phases import EXCHANGE_PARTS, PHASES
 
 Array = NDArray[np.float64]
 Kind = Literal["weak", "strong"]
@@ -92,7 +93,7 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
     gathered = _gathered(cells, members)
     serial = [laws.fit(law, gathered) for law in (laws.gustafson, laws.amdahl)]
     powers = laws.fit(laws.power, _per_sample(cells, members, gathered))
-    phases = cells.medians(("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_c", "t_u"))
+    phases = cells.medians((*PHASES, *EXCHANGE_PARTS))
     imbalance = _imbalance(cells, groups)
     predicted = predicted_speedups(phases, cells.workers, _bases(cells, members), cells.strong)
     made = []

@@ -16,11 +16,12 @@ from steplab.analysis.scaling.remedies import UNBALANCED, Help, Situation, helps
 from steplab.analysis.summary import Group, groups_of
 from steplab.core.trial import Level, accumulation
 from steplab.core.units import seconds, size
+from steplab_worker.phases import LAYERED, WORDS
 
 Key = Literal["contention", "waiting", "communication", "bytes", "latency", "loader", "overhead"]
 TITLES: dict[Key, str] = {
     "contention": "compute contention",
-    "waiting": "waiting for the slowest rank",
+    "waiting": WORDS["t_wait"],
     "communication": "communication",
     "bytes": "bytes over the network",
     "latency": "latency of the exchange",
@@ -182,7 +183,7 @@ def _more(amount: Amount) -> str:
 
 
 def _contention(amount: Amount, group: Group, workers: int, crowd: str, waiting: Amount | None) -> str:
-    compute = group.phases.get("t_f", 0.0) + group.phases.get("t_b", 0.0)
+    compute = sum(group.phases.get(name, 0.0) for name in LAYERED)
     strong = "global_batch_size" in group.factors
     alone = compute - amount.seconds
     share = f" ({amount.seconds / alone:+.0%})" if alone > 0 else ""

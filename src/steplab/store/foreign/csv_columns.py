@@ -11,22 +11,13 @@ import pandas as pd
 from steplab.core import catalogue
 from steplab.core.errors import TableError, allowed, nearest
 from steplab.store.source import Source, clean_name
+from steplab_worker.phases import MEASURED, TABLE
 
-PHASES = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_wait", "t_move", "t_u")
 KEYS = ("replicate", "rank", "iteration")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 UNIT_WORDS = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "millis": "ms", "usec": "us"}
 ALIASES = {
-    "t_iter": "iter_time iteration_time step_time time_per_step time_per_iteration t_step time duration elapsed total",
-    "t_io": "io io_time data_time data_loading loading load dataloader read",
-    "t_h2d": "h2d host_to_device copy memcpy transfer",
-    "t_md": "divide division",
-    "t_f": "fwd forward forward_time t_forward t_fwd",
-    "t_b": "bwd backward backward_time t_backward t_bwd",
-    "t_c": "comm communication comm_time t_comm allreduce all_reduce aggregation sync",
-    "t_wait": "wait waiting",
-    "t_move": "move moving",
-    "t_u": "update optimizer_time optimizer_step update_time t_update",
+    **{phase.name: phase.aliases for phase in TABLE if phase.name in MEASURED},
     "replicate": "rep repetition repeat run trial",
     "rank": "worker_id process gpu_id",
     "iteration": "iter step batch_index it",
@@ -83,14 +74,14 @@ def roles(source: Source, said: Mapping[str, str], factors: Sequence[str], where
         meaning = named(column)
         if meaning and meaning not in found and column not in found.values() and column != phase:
             found[meaning] = column
-    times = {name: column for name, column in found.items() if name in PHASES}
+    times = {name: column for name, column in found.items() if name in MEASURED}
     rest = [column for column in columns if column not in found.values() and column != phase]
     value = _value_column(frame, times, rest, where) if phase else ""
     rest = [column for column in rest if column != value]
     if not times and not phase:
         hint = "name it: --columns t_iter=COLUMN; " + allowed(columns)
         raise TableError("no column is a time", where=where, hint=hint)
-    general = {name: column for name, column in found.items() if name not in PHASES and name not in KEYS}
+    general = {name: column for name, column in found.items() if name not in MEASURED and name not in KEYS}
     kept, left = _factors(frame, general, rest, factors, where)
     guessed = [f"column {column!r} is read as {name}" for name, column in found.items() if name != column]
     notes = [*guessed, *([f"left out: {', '.join(left)} (--factors keeps a column)"] if left else [])]
@@ -122,7 +113,7 @@ def _phase_column(frame: pd.DataFrame, columns: Sequence[str]) -> str:
     """The column of a long table whose words are all phases."""
     for column in columns:
         words = list(frame[column].dropna().unique()) if frame[column].dtype == object else []
-        if words and all(named(str(word)) in PHASES for word in words):
+        if words and all(named(str(word)) in MEASURED for word in words):
             return column
     return ""
 

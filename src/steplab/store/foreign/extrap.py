@@ -22,11 +22,11 @@ import pandas as pd
 from steplab.core.errors import InputError, TableError, allowed
 from steplab.core.parsing import parsing, read_text
 from steplab.core.trial import Level, plain_level
-from steplab.store.columns import TIMES
-from steplab.store.foreign.csv_columns import PHASES, named
+from steplab.store.foreign.csv_columns import named
 from steplab.store.foreign.imported import ForeignStudy
 from steplab.store.foreign.times_csv import Times, study_of
 from steplab.store.tables import Tables
+from steplab_worker.phases import ITERATION, MEASURED, REST, SHARES
 
 MOST_PARAMETERS = 4
 MOST_BYTES = 200 << 20
@@ -52,7 +52,7 @@ def extrap_text(tables: Tables, *, as_lines: bool) -> Exported:
         what = "no factor with numbers varies, and Extra-P models nothing else"
         raise TableError(what, hint="vary batch_size or workers")
     words = [name for name in varied if name not in parameters]
-    metrics = [name for name in TIMES if name in ok and ok[name].notna().any()]
+    metrics = [name for name in (ITERATION, *SHARES) if name in ok and ok[name].notna().any()]
     values = {
         (point, region, metric): found
         for (point, region), rows in _groups(ok, parameters, words)
@@ -230,7 +230,7 @@ def _table(found: Sequence[Measurement], where: str, notes: list[str]) -> Times:
 
 
 def _no_negative(frame: pd.DataFrame, where: str) -> None:
-    for name in (name for name in PHASES if name in frame):
+    for name in (name for name in MEASURED if name in frame):
         if (frame[name] < 0).any():
             raise InputError(f"a value of {name} is negative", where=where)
 
@@ -263,8 +263,8 @@ def _columns(found: Sequence[Measurement], where: str, notes: list[str]) -> dict
     meant: dict[tuple[str, str], str] = {}
     for region, metric in pairs:
         by_metric, by_region = named(metric), named(region)
-        column = by_region if by_region in PHASES and by_metric in ("", "t_iter") else by_metric
-        if column in PHASES:
+        column = by_region if by_region in MEASURED and by_metric in ("", "t_iter") else by_metric
+        if column in MEASURED:
             meant[region, metric] = column
     if not meant and len(pairs) == 1:
         meant[pairs[0]] = "t_iter"
@@ -276,7 +276,7 @@ def _columns(found: Sequence[Measurement], where: str, notes: list[str]) -> dict
         what = "several regions have times" if twice else "no metric is a time"
         hint = f"choose one with --region; {allowed(regions[:20])}" if twice else "rename the metric to t_iter"
         raise InputError(what, where=where, hint=hint)
-    left = [metric for region, metric in pairs if (region, metric) not in meant and metric != "t_other"]
+    left = [metric for region, metric in pairs if (region, metric) not in meant and metric != REST]
     if left:
         notes.append(f"Left out, for they are no times: {', '.join(dict.fromkeys(left))}.")
     return meant

@@ -21,8 +21,10 @@ from steplab.core.trial import Level
 from steplab.store.foreign.imported import EPOCH, UNKNOWN, ForeignStudy, ForeignTrial, foreign_rank, study_name
 from steplab.store.foreign.kineto_trace import Event, KinetoTrace, optimizers, read_trace, trace_files
 from steplab.store.foreign.spans import Spans, covers, length, minus, union, within
+from steplab_worker.phases import PASSES, PHASES
 
-PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_c", "t_u")
+TOLD = tuple(name for name in PHASES if name != "t_md")  # nothing in a trace is the division of a batch
+ON_DEVICE = ("t_h2d", *PASSES)  # what kernels serve, collectives aside
 NANO = 1e-9
 MODULE = "nn.Module: "
 
@@ -74,7 +76,7 @@ def _common_steps(by_rank: Mapping[int, Sequence[KinetoTrace]]) -> frozenset[int
 def _rank(rank: int, traces: Sequence[KinetoTrace], common: frozenset[int]) -> Rank:
     steps = [one for trace in traces for one in _steps(trace, common)]
     columns = {"t_iter": [step.seconds for step in steps]}
-    columns |= {name: [step.phases[name] for step in steps] for name in PHASES}
+    columns |= {name: [step.phases[name] for step in steps] for name in TOLD}
     host = traces[0].about.get("host_name")
     made = foreign_rank(rank, columns, host if isinstance(host, str) else UNKNOWN, traces[0].process)
     layers = [one for trace in traces for one in _layers(trace, common)]
@@ -173,16 +175,16 @@ def _on_cpu(finder: _Finder, step: Event) -> Step:
 def _on_device(finder: _Finder, step: Event) -> Step:
     """A step whose work is on a GPU: kernels tell the time, the moment of their launch tells the phase."""
     host = _host(finder, step)
-    kinds: dict[str, list[tuple[float, float]]] = {name: [] for name in ("t_f", "t_b", "t_u", "t_h2d", "nccl")}
+    kinds: dict[str, list[tuple[float, float]]] = {name: [] for name in (*ON_DEVICE, "nccl")}
     for moment, kernel in finder.launched(step):
         kinds[_kind(kernel.name, moment, host)].append((kernel.start, kernel.end))
     joined = {name: union(spans) for name, spans in kinds.items()}
     communication = joined.pop("nccl")
     spans, taken = {}, list[tuple[float, float]]()
-    for name in ("t_u", "t_b", "t_f", "t_h2d"):
+    for name in reversed(ON_DEVICE):
         spans[name] = minus(joined[name], taken)
         taken = union([*taken, *spans[name]])
-    compute = union([*joined["t_u"], *joined["t_b"], *joined["t_f"]])
+    compute = union(stretch for name in PASSES for stretch in joined[name])
     exposed = minus(communication, compute)
     spans["t_c"] = minus(exposed, taken)
     spans["t_io"] = minus(host.loading, union([*taken, *communication]))

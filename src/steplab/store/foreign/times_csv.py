@@ -17,9 +17,10 @@ import pandas as pd
 from steplab.core.errors import TableError, allowed
 from steplab.core.record import Rank
 from steplab.core.trial import Level
-from steplab.store.foreign.csv_columns import PHASES, SECONDS, Roles, named, roles
+from steplab.store.foreign.csv_columns import SECONDS, Roles, named, roles
 from steplab.store.foreign.imported import LONGEST_S, ForeignStudy, ForeignTrial, foreign_rank, study_name
 from steplab.store.source import read_source
+from steplab_worker.phases import ITERATION, MEASURED, addends
 
 MOST_ROWS = 5_000_000
 
@@ -73,7 +74,7 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
         raise TableError(f"has more than {MOST_ROWS} rows", where=str(path))
     found = roles(source, wishes.columns, wishes.factors, str(path))
     frame = _wide(source.frame, found, str(path)) if found.phase else source.frame
-    times = {name: name for name in PHASES if name in frame} if found.phase else found.times
+    times = {name: name for name in MEASURED if name in frame} if found.phase else found.times
     made = pd.DataFrame({name: frame[column] for name, column in {**found.factors, **found.keys}.items()})
     for name, column in times.items():
         unit = found.units.get(found.value or column, "") or wishes.unit or "s"
@@ -86,9 +87,9 @@ def _wide(frame: pd.DataFrame, found: Roles, where: str) -> pd.DataFrame:
     """A long table with a column for each phase."""
     keys = [*found.factors.values(), *found.keys.values()]
     phases = frame[found.phase].map(lambda name: named(str(name)) or str(name))
-    unknown = next((name for name in phases if name not in PHASES), None)
+    unknown = next((name for name in phases if name not in MEASURED), None)
     if unknown is not None:
-        raise TableError(f"there is no phase {unknown!r}", where=f"{where}, {found.phase}", hint=allowed(PHASES))
+        raise TableError(f"there is no phase {unknown!r}", where=f"{where}, {found.phase}", hint=allowed(MEASURED))
     long = frame.assign(**{found.phase: phases}).drop_duplicates([*keys, found.phase])
     if len(long) < len(frame):
         what = "the same phase stands twice for the same factors"
@@ -120,7 +121,7 @@ def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> 
     frames = [first.frame]
     for table, name in zip(tables[1:], names[1:], strict=True):
         shared = [factor for factor in first.factors if factor in table.factors]
-        lacking = [phase for phase in PHASES if phase in first.frame and phase not in table.frame and phase != "t_iter"]
+        lacking = [name for name in MEASURED if name in first.frame and name not in table.frame and name != ITERATION]
         if shared != list(first.factors) or first.frame[shared].duplicated().any():
             frames.append(table.frame)
             continue
@@ -139,7 +140,7 @@ def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> 
 def _checked(table: Times, said: set[str], where: str, notes: list[str]) -> Times:
     """Every row with a t_iter; where none is given, the phases are summed."""
     frame = table.frame
-    phases = [name for name in PHASES if name in frame and name != "t_iter"]
+    phases = list(addends(frame.columns))
     parts = frame[phases].sum(axis=1, min_count=1) if phases else pd.Series(float("nan"), index=frame.index)
     given = frame["t_iter"] if "t_iter" in frame else pd.Series(float("nan"), index=frame.index)
     summed = given.isna() & parts.notna()
@@ -185,7 +186,7 @@ def _ranks(rows: pd.DataFrame) -> tuple[Rank, ...]:
     made = []
     for at, (_, part) in enumerate(by_rank):
         ordered = part.sort_values("iteration", kind="stable") if "iteration" in part else part
-        columns = {name: ordered[name].tolist() for name in PHASES if name in ordered and ordered[name].notna().all()}
+        columns = {name: ordered[name].tolist() for name in MEASURED if name in ordered and ordered[name].notna().all()}
         made.append(foreign_rank(at, columns))
     return tuple(made)
 

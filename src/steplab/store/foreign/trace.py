@@ -5,8 +5,8 @@ tool); complete events (ph "X") and metadata events (ph "M"), microseconds.
 
 A record holds durations, not moments. Iterations of a mode follow each other; in phased mode the ranks are aligned
 where they must have met: the moment at which waiting for the slowest rank ends and bytes move is one for all. Phases
-stand in the order in which a step runs them, so the unexplained t_other is the gap at an iteration's end. Layers were
-measured in iterations of their own, so they have a row of their own after the others.
+stand in the order of their table (`steplab_worker.phases`), so the unexplained t_other is the gap at an iteration's
+end. Layers were measured in iterations of their own, so they have a row of their own after the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from steplab.core.record import LayerTime, Mode, Rank, Record
 from steplab.core.trial import describe
+from steplab_worker.phases import BEFORE_EXCHANGE, EXCHANGE, EXCHANGE_PARTS, addends
 
-ORDER = ("t_io", "t_md", "t_h2d", "t_f", "t_b", "t_wait", "t_move", "t_c", "t_u")
-BEFORE_MEETING = ("t_io", "t_md", "t_h2d", "t_f", "t_b", "t_wait")
 LAYERS = "layers (measured apart)"
 
 
@@ -99,7 +98,7 @@ def _ns(seconds: float) -> int:
 
 def _length(mode: Mode, at: int) -> int:
     """How long an iteration's bar is: its t_iter, or its phases if they say more (as some imported ones do)."""
-    phases = sum(_ns(mode.columns[name][at]) for name in ORDER if name in mode.columns)
+    phases = sum(_ns(mode.columns[name][at]) for name in addends(mode.columns))
     return max(_ns(mode.columns["t_iter"][at]), phases)
 
 
@@ -124,18 +123,18 @@ def _starts(modes: Sequence[Mode], begin: int) -> list[list[int]]:
 def _until_meeting(mode: Mode, at: int) -> int | None:
     """Nanoseconds from an iteration's start to the ranks' meeting; None if this iteration exchanges nothing."""
     columns = mode.columns
-    exchange = sum(columns[name][at] for name in ("t_wait", "t_move", "t_c") if name in columns)
-    if not exchange:
+    if not any(columns[name][at] for name in (EXCHANGE, *EXCHANGE_PARTS) if name in columns):
         return None
     # Where waiting and moving are not told apart, the end of both is what the ranks share.
-    before = BEFORE_MEETING if "t_wait" in columns else (*BEFORE_MEETING, "t_move", "t_c")
-    return sum(_ns(columns[name][at]) for name in before if name in columns)
+    counted = addends(columns)
+    until = ("t_wait",) if "t_wait" in counted else ("t_move", EXCHANGE)
+    return sum(_ns(columns[name][at]) for name in (*BEFORE_EXCHANGE, *until) if name in counted)
 
 
 def _iterations(mode: Mode, starts: Sequence[int]) -> list[Slice]:
     made = []
     for at, start in enumerate(starts):
-        others = [name for name in mode.columns if name not in ORDER]
+        others = [name for name in mode.columns if name not in addends(mode.columns)]
         arguments = (("warmup", mode.warmup[at]), *((f"{name}_s", mode.columns[name][at]) for name in others))
         category = "warmup" if mode.warmup[at] else "iteration"
         made.append(Slice(start, _length(mode, at), f"iteration {at}", category, arguments))
@@ -144,7 +143,7 @@ def _iterations(mode: Mode, starts: Sequence[int]) -> list[Slice]:
 
 
 def _phases(mode: Mode, at: int, start: int) -> Iterator[Slice]:
-    for name in (name for name in ORDER if name in mode.columns):
+    for name in addends(mode.columns):
         duration = _ns(mode.columns[name][at])
         if duration:
             yield Slice(start, duration, name, "phase")
