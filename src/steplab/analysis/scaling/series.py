@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from steplab.analysis.configurations import Configurations, configurations, without_noise
 from steplab.analysis.scaling import laws as laws
 from steplab.analysis.scaling.imbalance_regression import ImbalanceRegression, regress
-from steplab.analysis.scaling.ssgd import Overlap, closest, predicted_speedups
+from steplab.analysis.scaling.ssgd import closest, predicted_speedups
 from steplab.analysis.statistics.intervals import Interval, median_intervals
 from steplab.analysis.statistics.variances import moderated
 from steplab.analysis.summary import Group, Ratio, groups_of
 from steplab.core.trial import Level
+from steplab.models.formulas.step_composition import Overlap
 from steplab_worker.phases import EXCHANGE_PARTS, PHASES
 
 Array = NDArray[np.float64]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.summary import Ratio
+from steplab.models.formulas.step_composition import OVERLAPS, Overlap, composed, speedup
 from steplab_worker.phases import LAYERED, PHASES
 
-Overlap = Literal["none", "io", "communication", "both"]
-OVERLAPS: tuple[Overlap, ...] = ("none", "io", "communication", "both")
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Predicted = dict[Overlap, float]
@@ -41,8 +40,6 @@ def predicted_speedups(phases: pd.DataFrame, workers: Indices, base: Indices, st
     places = np.flatnonzero((base >= 0) & known[base])
     if not places.size:
         return made
-    from steplab.models.ssgd import composed, speedup
-
     own, alone = (_filled(phases, at, base[places], workers[at]) for at in (places, base[places]))
     n = np.where(strong[places], 1.0, workers[places])
     for overlap in OVERLAPS:

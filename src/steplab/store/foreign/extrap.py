@@ -25,6 +25,7 @@ from steplab.core.trial import Level, plain_level
 from steplab.store.foreign.csv_columns import named
 from steplab.store.foreign.imported import ForeignStudy
 from steplab.store.foreign.times_csv import Times, study_of
+from steplab.store.source import clean_name
 from steplab.store.tables import Tables
 from steplab_worker.phases import ITERATION, MEASURED, REST, SHARES
 
@@ -236,8 +237,6 @@ def _no_negative(frame: pd.DataFrame, where: str) -> None:
 
 
 def _identifier(name: str) -> str:
-    from steplab.store.source import clean_name
-
     return clean_name(name)
 
 
