@@ -29,7 +29,7 @@ def sentences(analysis: Analysis) -> list[Sentence]:
     if not analysis.groups:
         advice = Sentence(analysis.noise.advice, "noise")
         return [Sentence("No trial of this study has been measured.", "configurations"), advice]
-    said: list[tuple[str, Evidence]] = [
+    answers: list[tuple[str, Evidence]] = [
         (_fastest(analysis), "configurations"),
         (_where(analysis.groups[0], analysis), "phases"),
         (_scaling(analysis), "scaling"),
@@ -37,7 +37,7 @@ def sentences(analysis: Analysis) -> list[Sentence]:
         (_effect(analysis), "effects"),
         (_trust(analysis), "noise"),
     ]
-    return [Sentence(text, evidence) for text, evidence in said if text]
+    return [Sentence(text, evidence) for text, evidence in answers if text]
 
 
 def _label(group: Group, analysis: Analysis) -> str:
@@ -113,13 +113,13 @@ def _cause(analysis: Analysis) -> str:
 
 def _frameworks(analysis: Analysis) -> str:
     """Which frameworks are faster over all configurations, as far as that is real."""
-    speed = [one for one in analysis.frameworks if one.measure == "throughput" and one.factors is None]
-    real = [one for one in speed if one.real]
+    speed = [pair for pair in analysis.frameworks if pair.measure == "throughput" and pair.factors is None]
+    real = [pair for pair in speed if pair.real]
     if not speed:
         return ""
     if not real:
         return "No framework is faster than another over all configurations beyond doubt."
-    most = max(real, key=lambda one: max(one.ratio, 1 / one.ratio))
+    most = max(real, key=lambda pair: max(pair.ratio, 1 / pair.ratio))
     ratio = max(most.ratio, 1 / most.ratio)
     slower = most.second if most.better == most.first else most.first
     text = f"The largest real difference of frameworks: {most.better} does {ratio:.2f} times the samples of {slower}"

@@ -98,15 +98,15 @@ def _with_speedups(groups: Sequence[Group], cells: Configurations) -> list[Group
     """
     workers, series = cells.workers.tolist(), cells.series.tolist()
     alone = {own: group for group, own, count in zip(groups, series, workers, strict=True) if count == 1}
-    made = []
+    compared = []
     for group, own, count in zip(groups, series, workers, strict=True):
         base = alone.get(own)
         if base is None:
-            made.append(group)
+            compared.append(group)
             continue
         speedup = _ratio(group, base) if count > 1 else Ratio(1.0, 1.0, 1.0)
-        made.append(replace(group, speedup=speedup, efficiency=speedup.value / count))
-    return made
+        compared.append(replace(group, speedup=speedup, efficiency=speedup.value / count))
+    return compared
 
 
 def _ratio(group: Group, base: Group) -> Ratio:

@@ -138,14 +138,14 @@ def above(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
 def _layers(
     cost: NetworkCost, ceiling: Ceiling, size: float, seconds: Mapping[tuple[str, Pass], float]
 ) -> list[RooflinePoint]:
-    made = []
+    points = []
     for layer in cost.layers:
         for of, work in _works(layer):
             # Without arithmetic (flatten, concatenation) there is nothing to hold against a rate of arithmetic.
             if work.flops:
                 best = limit(work, ceiling, size)
-                made.append(_point(layer.name, layer.kind, of, work, best, seconds.get((layer.name, of))))
-    return made
+                points.append(_point(layer.name, layer.kind, of, work, best, seconds.get((layer.name, of))))
+    return points
 
 
 def footprint(cost: NetworkCost) -> float:
@@ -169,22 +169,22 @@ def _point(name: str, kind: str, of: Pass, work: Work, best: Limit, seconds: flo
 
 
 def _phases(cost: NetworkCost, times: Times, ceiling: Ceiling, size: float, optimizer: str) -> list[RooflinePoint]:
-    made = []
+    points = []
     for name, of in PASSES.items():
         works = _updates(cost, optimizer) if of == "update" else _of_pass(cost, of)
         if name in times.phases and any(work.flops for work in works):
-            made.append(_phase(name, of, works, ceiling, size, times.phases[name]))
-    return made
+            points.append(_phase(name, of, works, ceiling, size, times.phases[name]))
+    return points
 
 
 def _of_pass(cost: NetworkCost, of: Pass) -> list[Work]:
-    return [work for layer in cost.layers for one, work in _works(layer) if one == of]
+    return [work for layer in cost.layers for pass_, work in _works(layer) if pass_ == of]
 
 
 def _updates(cost: NetworkCost, optimizer: str) -> list[Work]:
-    one = update(cost.parameters, optimizer)
-    moved = one.bytes_read + one.bytes_written
-    return [Work(one.flops, moved, cold=moved)]
+    operation = update(cost.parameters, optimizer)
+    moved = operation.bytes_read + operation.bytes_written
+    return [Work(operation.flops, moved, cold=moved)]
 
 
 def _phase(name: str, of: Pass, works: Sequence[Work], ceiling: Ceiling, size: float, seconds: float) -> RooflinePoint:

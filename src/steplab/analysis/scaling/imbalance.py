@@ -64,9 +64,9 @@ def imbalance(trials: pd.DataFrame, iterations: pa.Table, layers: pa.Table, most
     pairs = _sure(rows, _pairs(rows))
     worst = pairs.sort_values("share", ascending=False)[: most if most is not None else len(pairs)]
     names, lif = several["trial"].to_numpy(), several["lif"].to_numpy(dtype=float)
-    found = [_finding(str(names[row["trial"]]), lif[row["trial"]], row) for row in worst.to_dict("records")]
+    findings = [_finding(str(names[row["trial"]]), lif[row["trial"]], row) for row in worst.to_dict("records")]
     verdicts = dict(zip(names, several.get("verdict", [None] * len(names)), strict=True))
-    return _with_layers([replace(one, verdict=verdicts[one.trial]) for one in found], layers)
+    return _with_layers([replace(finding, verdict=verdicts[finding.trial]) for finding in findings], layers)
 
 
 @dataclass(frozen=True)
@@ -184,28 +184,28 @@ def _finding(trial: str, lif: float, row: dict[Any, Any]) -> Imbalance:
     return Imbalance(trial, float(lif), int(row["rank"]), int(row["waits_for"]), float(row["share"]), phase, explained)
 
 
-def _with_layers(found: list[Imbalance], layers: pa.Table) -> list[Imbalance]:
+def _with_layers(findings: list[Imbalance], layers: pa.Table) -> list[Imbalance]:
     """With the layer that makes most of it, where the layers were timed and one stands out."""
-    wanted = [one for one in found if one.phase in LAYERED]
+    wanted = [finding for finding in findings if finding.phase in LAYERED]
     if not wanted or not layers.num_rows:
-        return found
-    names = [one.trial for one in wanted]
+        return findings
+    names = [finding.trial for finding in wanted]
     rows = layers.filter(pc.is_in(layers["trial"], pa.array(names, pa.string()))).to_pandas()
-    about = pd.DataFrame({"trial": names, "phase": [one.phase for one in wanted]})
-    about["waits"], about["slow"] = [one.rank for one in wanted], [one.waits_for for one in wanted]
+    about = pd.DataFrame({"trial": names, "phase": [finding.phase for finding in wanted]})
+    about["waits"], about["slow"] = [finding.rank for finding in wanted], [finding.waits_for for finding in wanted]
     rows = rows.merge(about, on="trial")
     rows["t"] = np.where(rows["phase"] == "t_f", rows["t_f"], rows["t_b"])
     keys = ["trial", "layer"]
     medians = [rows[rows["rank"] == rows[side]].groupby(keys)["t"].median() for side in ("slow", "waits")]
-    return _named(found, (medians[0] - medians[1]).dropna().clip(lower=0.0))
+    return _named(findings, (medians[0] - medians[1]).dropna().clip(lower=0.0))
 
 
-def _named(found: list[Imbalance], excess: pd.Series[float]) -> list[Imbalance]:
+def _named(findings: list[Imbalance], excess: pd.Series[float]) -> list[Imbalance]:
     """Name a layer if its excess is most of all layers' in that phase: a slow rank is slow everywhere."""
     if not len(excess):
-        return found
+        return findings
     by_trial = excess.groupby(level="trial")
     top, total = by_trial.idxmax(), by_trial.sum()
     sure = top[(total > 0) & (by_trial.max() >= MOST_OF_IT * total)]
     layer = dict(sure.tolist())
-    return [replace(one, layer=layer.get(one.trial)) for one in found]
+    return [replace(finding, layer=layer.get(finding.trial)) for finding in findings]

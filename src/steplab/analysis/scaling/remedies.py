@@ -64,8 +64,8 @@ class Situation:
 def helps(now: Situation) -> tuple[Help, ...]:
     """Everything that would gain at least 2 %, the largest gain first."""
     ways = (_accumulate, _batch, _fewer_ranks, _framework, _threads, _loader, _balance, _overlap)
-    found = [help_ for way in ways if (help_ := way(now)) is not None and help_.gain >= WORTH]
-    return tuple(sorted(found, key=lambda one: -one.gain))
+    worthwhile = [help_ for way in ways if (help_ := way(now)) is not None and help_.gain >= WORTH]
+    return tuple(sorted(worthwhile, key=lambda way: -way.gain))
 
 
 def _gain(now: Situation, saved: float) -> float:

@@ -97,11 +97,11 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
     phases = cells.medians((*PHASES, *EXCHANGE_PARTS))
     imbalance = _imbalance(cells, groups)
     predicted = predicted_speedups(phases, cells.workers, _bases(cells, members), cells.strong)
-    made = []
+    scalings = []
     for at, own in enumerate(members):
         strong = bool(cells.strong[own[0]])
         points = tuple(_point(groups[i], int(cells.workers[i]), predicted[i], imbalance.get(i)) for i in own)
-        made.append(
+        scalings.append(
             Scaling(
                 factors={name: level for name, level in cells.factors[own[0]].items() if name != "workers"},
                 kind="strong" if strong else "weak",
@@ -112,23 +112,23 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
                 regression=regress(cells, own) if at < MOST_REGRESSIONS else None,
             )
         )
-    return sorted(made, key=_order)
+    return sorted(scalings, key=_order)
 
 
-def _order(one: Scaling) -> list[tuple[bool, float, str]]:
+def _order(scaling: Scaling) -> list[tuple[bool, float, str]]:
     """Numbers by size, words by the alphabet."""
     return [
         (isinstance(level, str), float(level) if not isinstance(level, str) else 0.0, str(level))
-        for level in one.factors.values()
+        for level in scaling.factors.values()
     ]
 
 
 def _members(cells: Configurations) -> list[list[int]]:
     """The configurations of each series with several numbers of workers, fewest workers first."""
-    found: dict[int, list[int]] = {}
+    by_series: dict[int, list[int]] = {}
     for at in np.argsort(cells.workers, kind="stable").tolist():
-        found.setdefault(int(cells.series[at]), []).append(at)
-    return [found[number] for number in sorted(found) if len(found[number]) > 1]
+        by_series.setdefault(int(cells.series[at]), []).append(at)
+    return [by_series[number] for number in sorted(by_series) if len(by_series[number]) > 1]
 
 
 def _bases(cells: Configurations, members: Sequence[Sequence[int]]) -> NDArray[np.int64]:
