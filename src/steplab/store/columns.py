@@ -44,8 +44,8 @@ def trial_rows(raws: Sequence[Raw]) -> list[dict[str, Any]]:
     for at in good:
         rows[at] |= _times(raws[at].record, native[at])
     phased = [at for at in good if raws[at].has("phased")]
-    for at, found in zip(phased, phases_of([(raws[at], native[at].median) for at in phased]), strict=True):
-        rows[at] |= found
+    for at, phase_columns in zip(phased, phases_of([(raws[at], native[at].median) for at in phased]), strict=True):
+        rows[at] |= phase_columns
     for at in good:
         if raws[at].has("overlap"):
             overlap = raws[at].measured("overlap")

@@ -26,7 +26,7 @@ def phases_of(trials: Sequence[tuple[Raw, float]]) -> list[dict[str, Any]]:
     the whole; averages over the same iterations do, exactly. Ranks that wait for nobody count by their rates.
     """
     cubes = [(raw, native, raw.measured("phased")) for raw, native in trials]
-    return together(cubes, lambda one: (one[2].shape, _have(one[0].record), one[0].shared), _alike)
+    return together(cubes, lambda trial: (trial[2].shape, _have(trial[0].record), trial[0].shared), _alike)
 
 
 def _have(record: Record) -> tuple[str, ...]:
@@ -87,8 +87,8 @@ def _imbalance(cubes: Array, have: tuple[str, ...]) -> list[float]:
     compute = [cubes[:, POSITION[name]] for name in LAYERED if name in have]
     if not compute:
         return [math.nan] * len(cubes)
-    found: list[float] = load_imbalance(median(sum(compute[1:], compute[0]))).tolist()
-    return found
+    factors: list[float] = load_imbalance(median(sum(compute[1:], compute[0]))).tolist()
+    return factors
 
 
 def load_imbalance(compute: Array) -> Array:

@@ -47,14 +47,14 @@ def _by_rank(traces: Sequence[KinetoTrace]) -> dict[int, list[KinetoTrace]]:
     """Traces of one rank in the order of time; without ranks in the files, each process is one."""
     if any(trace.rank is None for trace in traces):
         processes = list(dict.fromkeys((trace.about.get("host_name"), trace.process) for trace in traces))
-        number = {one: at for at, one in enumerate(processes)}
+        number = {process: at for at, process in enumerate(processes)}
         ranks = [number[trace.about.get("host_name"), trace.process] for trace in traces]
     else:
         ranks = [trace.rank or 0 for trace in traces]
-    found: dict[int, list[KinetoTrace]] = {}
+    by_rank: dict[int, list[KinetoTrace]] = {}
     for rank, trace in sorted(zip(ranks, traces, strict=True), key=lambda pair: (pair[0], pair[1].steps[0][1].start)):
-        found.setdefault(rank, []).append(trace)
-    return found
+        by_rank.setdefault(rank, []).append(trace)
+    return by_rank
 
 
 def _common_steps(by_rank: Mapping[int, Sequence[KinetoTrace]]) -> frozenset[int]:
@@ -78,14 +78,14 @@ def _rank(rank: int, traces: Sequence[KinetoTrace], common: frozenset[int]) -> R
     columns = {"t_iter": [step.seconds for step in steps]}
     columns |= {name: [step.phases[name] for step in steps] for name in TOLD}
     host = traces[0].about.get("host_name")
-    made = foreign_rank(rank, columns, host if isinstance(host, str) else UNKNOWN, traces[0].process)
+    foreign = foreign_rank(rank, columns, host if isinstance(host, str) else UNKNOWN, traces[0].process)
     layers = [one for trace in traces for one in _layers(trace, common)]
-    modes = dict(made.modes)
+    modes = dict(foreign.modes)
     if any(trace.collectives or trace.device for trace in traces) and any(step.t_comm for step in steps):
         overlap = {"t_iter": columns["t_iter"], "t_comm": [step.t_comm for step in steps]}
         overlap["t_exposed"] = [step.t_exposed for step in steps]
-        modes["overlap"] = Mode(columns=overlap, warmup=made.modes["native"].warmup)
-    return made.model_copy(update={"modes": modes, "layers": layers or None})
+        modes["overlap"] = Mode(columns=overlap, warmup=foreign.modes["native"].warmup)
+    return foreign.model_copy(update={"modes": modes, "layers": layers or None})
 
 
 @dataclass(frozen=True)
@@ -149,15 +149,15 @@ def _host(finder: _Finder, step: Event) -> _Host:
     backward = finder.begun("backward", step)
     computing = {step.thread, *(event.thread for event in backward)}
     collectives = finder.begun("collectives", step)
-    blocking = _joined((one for one in collectives if one.thread in computing), step)
+    blocking = _joined((event for event in collectives if event.thread in computing), step)
     # Gloo's spans end when its thread runs again, at times long after the gradients were used: at the update at last.
     deadline = update[0][0] if update else step.end
-    others = union((one.start, min(one.end, deadline)) for one in collectives if one.thread not in computing)
+    others = union((event.start, min(event.end, deadline)) for event in collectives if event.thread not in computing)
     loading = minus(_joined(finder.begun("loading", step), step), blocking)
     update = minus(update, union([*blocking, *loading]))
     back = minus(_joined(backward, step), union([*blocking, *loading, *update]))
     forward = [*finder.begun("forward", step), *finder.begun("modules", step)]
-    fore = _joined((one for one in forward if one.thread == step.thread and one.start < deadline), step)
+    fore = _joined((event for event in forward if event.thread == step.thread and event.start < deadline), step)
     first = back[0][0] if back else deadline
     fore = minus(within(fore, step.start, first), union([*blocking, *loading, *update, *back]))
     return _Host(blocking, loading, update, back, fore, others)
@@ -210,7 +210,7 @@ def _layers(trace: KinetoTrace, common: frozenset[int]) -> list[LayerTime]:
     """Forward and backward time of each innermost module in each step."""
     finder = _Finder(trace)
     steps = [step for number, step in trace.steps if number in common]
-    return [one for at, step in enumerate(steps) for one in _layers_of(finder, step, at)]
+    return [layer for at, step in enumerate(steps) for layer in _layers_of(finder, step, at)]
 
 
 def _layers_of(finder: _Finder, step: Event, iteration: int) -> list[LayerTime]:

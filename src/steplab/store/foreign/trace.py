@@ -57,8 +57,8 @@ def _events(record: Record) -> Iterator[dict[str, object]]:
     for row, name in enumerate(rows):
         tracks = _tracks(record.ranks, name, begin)
         for rank, track in zip(record.ranks, tracks, strict=True):
-            yield from (_complete(rank.rank, row, one) for one in track)
-        begin = max((one.start + one.duration for track in tracks for one in track), default=begin)
+            yield from (_complete(rank.rank, row, slice_) for slice_ in track)
+        begin = max((slice_.start + slice_.duration for track in tracks for slice_ in track), default=begin)
 
 
 def _one_run(rank: Rank) -> bool:
@@ -77,11 +77,11 @@ def _names(rank: Rank, rows: Sequence[str]) -> Iterator[dict[str, object]]:
         yield named("thread_sort_index", row, sort_index=row)
 
 
-def _complete(rank: int, row: int, one: Slice) -> dict[str, object]:
+def _complete(rank: int, row: int, slice_: Slice) -> dict[str, object]:
     """The event of a bar; numbers begin with 1, for process 0 is the idle one to Perfetto."""
-    event: dict[str, object] = {"ph": "X", "name": one.name, "cat": one.category, "pid": rank + 1, "tid": row + 1}
-    event |= {"ts": one.start / 1000, "dur": one.duration / 1000}
-    return event | ({"args": dict(one.arguments)} if one.arguments else {})
+    event: dict[str, object] = {"ph": "X", "name": slice_.name, "cat": slice_.category, "pid": rank + 1, "tid": row + 1}
+    event |= {"ts": slice_.start / 1000, "dur": slice_.duration / 1000}
+    return event | ({"args": dict(slice_.arguments)} if slice_.arguments else {})
 
 
 def _tracks(ranks: Sequence[Rank], row: str, begin: int) -> list[list[Slice]]:
@@ -132,14 +132,14 @@ def _until_meeting(mode: Mode, at: int) -> int | None:
 
 
 def _iterations(mode: Mode, starts: Sequence[int]) -> list[Slice]:
-    made = []
+    slices = []
     for at, start in enumerate(starts):
         others = [name for name in mode.columns if name not in addends(mode.columns)]
         arguments = (("warmup", mode.warmup[at]), *((f"{name}_s", mode.columns[name][at]) for name in others))
         category = "warmup" if mode.warmup[at] else "iteration"
-        made.append(Slice(start, _length(mode, at), f"iteration {at}", category, arguments))
-        made += _phases(mode, at, start)
-    return made
+        slices.append(Slice(start, _length(mode, at), f"iteration {at}", category, arguments))
+        slices += _phases(mode, at, start)
+    return slices
 
 
 def _phases(mode: Mode, at: int, start: int) -> Iterator[Slice]:
@@ -152,16 +152,16 @@ def _phases(mode: Mode, at: int, start: int) -> Iterator[Slice]:
 
 def _layers(layers: Sequence[LayerTime], begin: int) -> list[Slice]:
     """The iterations in which layers were timed: forward in the network's order, backward against it."""
-    made = []
-    for iteration in sorted({one.iteration for one in layers}):
-        mine = [one for one in layers if one.iteration == iteration]
-        forward = [(one.layer, _ns(one.t_f)) for one in mine if one.t_f > 0]
-        backward = [(one.layer, _ns(one.t_b)) for one in reversed(mine) if one.t_b > 0]
+    slices = []
+    for iteration in sorted({layer.iteration for layer in layers}):
+        mine = [layer for layer in layers if layer.iteration == iteration]
+        forward = [(layer.layer, _ns(layer.t_f)) for layer in mine if layer.t_f > 0]
+        backward = [(layer.layer, _ns(layer.t_b)) for layer in reversed(mine) if layer.t_b > 0]
         inner = [*_parts("t_f", forward, begin), *_parts("t_b", backward, begin + sum(time for _, time in forward))]
         length = sum(time for _, time in forward + backward)
-        made += [Slice(begin, length, f"layers of iteration {iteration}", "layers"), *inner]
+        slices += [Slice(begin, length, f"layers of iteration {iteration}", "layers"), *inner]
         begin += length
-    return made
+    return slices
 
 
 def _parts(phase: str, parts: Sequence[tuple[str, int]], start: int) -> Iterator[Slice]:
