@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from steplab_worker.codec import ProtocolError
-from steplab_worker.messages import M, Measurement, Message, expected
+from steplab_worker.messages import M, Measurement, Message, Result, expected
 
 
 class OutOfTurn(Exception):
@@ -27,6 +27,19 @@ class Director(Protocol):
 
     def check(self, measurements: Mapping[int, Measurement]) -> None:
         """OutOfTurn unless the ranks have measured what they were told to."""
+
+
+class Undirected:
+    """Directs ranks that need no direction: those of benchmarks and proofs, with a loop of their own."""
+
+    renew_s = 0.0
+
+    def answers(self, asked: Mapping[int, Message]) -> dict[int, Message]:
+        """Nothing may be asked."""
+        return {rank: said_by(rank, message, Result) for rank, message in asked.items()}
+
+    def check(self, measurements: Mapping[int, Measurement]) -> None:
+        """Whatever they have measured is right."""
 
 
 def all_of(asked: Mapping[int, Message], kind: type[M]) -> dict[int, M]:
