@@ -116,6 +116,7 @@ class RankGroup:
             strategy=self.key.strategy,
             role=self.members[rank].role,
             roles=dict(Counter(member.role for member in self.members)),
+            adapter_file=catalogue.adapter_file(self.key.framework),
         )
         return Open(job)
 
