@@ -20,7 +20,6 @@ from steplab.runner.data import datasets
 from steplab.runner.directing.step import StepDirector
 from steplab.runner.directing.train import TrainingDirector
 from steplab.runner.instruments import surroundings
-from steplab.runner.instruments.machine import machine
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
@@ -33,6 +32,7 @@ from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.resolution import Resolved, resolve, unsupported
 from steplab.study.sections import Study
+from steplab_worker.machine import machine
 from steplab_worker.messages import AmbientVariables, Hello
 
 START_DEADLINE_S = 180.0  # at most
@@ -219,7 +219,7 @@ class _Attempt:
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=machine(),
+            machine=asdict(machine()),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=self.training.epochs if self.training else [],

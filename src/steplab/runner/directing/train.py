@@ -26,7 +26,7 @@ from steplab_worker.messages import (
     Result,
     Resume,
     Saved,
-)  # fmt: skip
+)
 
 WARMUP = 10  # iterations, where the study leaves them to us: after that many no framework was seen to get faster
 
