@@ -91,7 +91,7 @@ def copy(tmp_path: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name)  # compiled files, too: they stay valid and save seconds
         else:
             shutil.copy(source, folder / name)
     return folder
@@ -110,8 +110,8 @@ def run(copy: Path) -> Run:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, run: Run) -> Path:
-    """What the recipes' commands presume: a table of times and a study that was run."""
+def desk(tmp_path: Path) -> Path:
+    """What the recipes' commands presume: a table of times and a study."""
     folder = tmp_path / "desk"
     folder.mkdir()
     rows = [
@@ -119,8 +119,6 @@ def desk(tmp_path: Path, run: Run) -> Path:
     ]
     (folder / "times.csv").write_text("\n".join(["batch_size,workers,t_iter", *rows]) + "\n")
     (folder / "demo.toml").write_text(DEMO)
-    done = run("steplab", "run", "demo.toml", cwd=folder)
-    assert done.returncode == 0, done.stderr
     return folder
 
 
@@ -158,6 +156,8 @@ def test_the_example_is_found_and_used_by_its_one_file(kind: str, copy: Path, ru
     for path, text in recipe.files.items():
         if path != recipe.example:
             (desk / path).write_text(text)
+    if any("runs/demo" in command for command in recipe.commands):
+        run("steplab", "run", "demo.toml", cwd=desk)
     before = run("bash", "-c", recipe.commands[0], cwd=desk)
     assert before.returncode != 0, "it is there without its file"
     assert "Traceback" not in before.stderr

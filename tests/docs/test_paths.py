@@ -26,7 +26,11 @@ def named(page: Path) -> Iterator[str]:
     text = page.read_text()
     for path in NAMED.findall(text):
         if path.endswith(SUFFIXES) and not OTHERS.fullmatch(path):
-            yield str(Path(path).parent) if PLACEHOLDER.search(path) else path
+            yield (
+                path[: path.rindex("/", 0, open_place.start() + 1)]
+                if (open_place := PLACEHOLDER.search(path))
+                else path
+            )
     yield from FOLDER.findall(text)
 
 
