@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import importlib
 import os
@@ -16,6 +15,7 @@ from typing import Any, List
 from steplab_worker import limits, sources, variables
 from steplab_worker.channel import Channel, Document
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.launched import launched
 
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -25,18 +25,10 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resour
 
 def main(arguments: List[str]) -> None:
     """Entry point of a rank process."""
-    parser = argparse.ArgumentParser(prog="steplab_worker")
-    parser.add_argument("--channel", required=True)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--rank-variable", help="where a launcher says the rank")
-    parsed = parser.parse_args(arguments)
+    member = launched(arguments)
     limits.die_with_parent()
-    rank = parsed.rank
-    if parsed.rank_variable:
-        rank = int(os.environ[parsed.rank_variable])
-        _own_log(os.path.join(os.path.dirname(parsed.channel), "rank%d.log" % rank))
-    channel = Channel(parsed.channel)
-    greeting = {"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
+    channel = Channel(member.channel)
+    greeting = {"say": "hello", "rank": member.number, "pid": os.getpid(), "host": socket.gethostname()}
     channel.send(dict(greeting, token=channel.token))
     adapter, ambient = None, variables.seen()
     while True:
@@ -56,14 +48,6 @@ def main(arguments: List[str]) -> None:
                 os._exit(0)
         except BaseException as error:  # noqa: BLE001 - the worker ends here: an error is an answer
             channel.send(_failure(error))
-
-
-def _own_log(path: str) -> None:
-    """Write to a log of one's own: a launcher would mix what its ranks print, and copy it in their time."""
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
 
 
 def _open(group: GroupJob) -> Any:

@@ -20,7 +20,6 @@ from steplab.runner.data import datasets
 from steplab.runner.directing.step import StepDirector
 from steplab.runner.directing.train import TrainingDirector
 from steplab.runner.instruments import surroundings
-from steplab.runner.instruments.machine import machine
 from steplab.runner.instruments.surroundings import Seen
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
@@ -34,6 +33,7 @@ from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.resolution import Resolved, resolve, unsupported
 from steplab.study.sections import Study
+from steplab_worker.machine import machine
 
 START_DEADLINE_S = 180.0  # at most
 SHORTEST_START_S = 60.0  # a framework may take that long to be imported on a busy machine, however short its trials
@@ -218,7 +218,7 @@ class _Attempt:
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | outcome.results.get(0, {}).get("versions", {}),
             variables=[_variables(said) for _, said in sorted(self.variables.items())],
-            machine=machine(),
+            machine=asdict(machine()),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=self.training.epochs if self.training else [],
