@@ -56,7 +56,8 @@ _WORDS = (str, str | None)
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, bool | int | float | str | dict)
+    values = value.values() if isinstance(value, dict) else [value]
+    return all(isinstance(inner, bool | int | float | str) for inner in values)
 
 
 class ResolvedInfo(_OpenPart):
