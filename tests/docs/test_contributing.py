@@ -128,7 +128,7 @@ def put(recipe: Recipe, copy: Path) -> None:
 
 
 def test_there_is_a_recipe_for_everything_that_is_one_file() -> None:
-    assert {"network", "model", "command", "framework"} <= set(KINDS)
+    assert set(KINDS) == {"network", "model", "command", "framework", "launcher"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -160,7 +160,8 @@ def test_the_example_is_found_and_used_by_its_one_file(kind: str, copy: Path, ru
         run("steplab", "run", "demo.toml", cwd=desk)
     before = run("bash", "-c", recipe.commands[0], cwd=desk)
     assert before.returncode != 0, "it is there without its file"
-    assert "Traceback" not in before.stderr
+    if recipe.commands[0].startswith("steplab"):
+        assert "Traceback" not in before.stderr
     put(recipe, copy)
     for command in recipe.commands:
         done = run("bash", "-c", command, cwd=desk)
