@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from steplab.core.extensions import DEFINES
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 SECTION = re.compile(r"^## Add a (\w+)\n(.*?)(?=^## )", re.M | re.S)
@@ -131,6 +133,11 @@ def test_there_is_a_recipe_for_everything_that_is_one_file() -> None:
     assert set(KINDS) == {"network", "model", "command", "framework", "launcher"}
 
 
+def test_every_kind_can_come_from_another_distribution() -> None:
+    groups = re.findall(r'entry-points\."steplab\.(\w+)s"', PAGE)
+    assert sorted(groups) == sorted(KINDS) == sorted(DEFINES)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_recipe_names_a_folder_and_contracts_that_exist(kind: str) -> None:
     recipe = recipes()[kind]
@@ -145,9 +152,8 @@ def test_a_recipe_names_a_folder_and_contracts_that_exist(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_recipe_says_the_file_holds_is_in_its_example(kind: str) -> None:
     recipe = recipes()[kind]
-    defined = set(re.findall(r"`([A-Z]+|build|app|Adapter|session)\b[^`]*`", recipe.rows["holds"]))
-    assert defined
-    assert {name for name in defined if not re.search(rf"\b{name}\b", recipe.files[recipe.example])} == set()
+    assert [name for name in DEFINES[kind] if f"`{name}" not in recipe.rows["holds"]] == []
+    assert [name for name in DEFINES[kind] if not re.search(rf"\b{name}\b", recipe.files[recipe.example])] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
