@@ -19,7 +19,6 @@ REASONS = {
     "steplab/store/brief.py": "counting trials needs no NumPy",
     "steplab/store/cache.py": "counting trials needs no PyArrow",
     "steplab/store/source.py": "a plain table needs no record store",
-    "steplab_worker/ceilings.py": "NumPy comes after the limits of threads",
     "steplab_worker/rank.py": "NumPy comes after the limits of threads",
 }
 

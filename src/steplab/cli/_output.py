@@ -1,7 +1,7 @@
 """What commands share: JSON on stdout, tables that fit a terminal, the line on what to do next.
 
 Names, levels and reasons are other people's text. None of it is markup, and whatever would steer a terminal is made
-visible (`_terminal_text`).
+visible, once for all commands.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from steplab.cli._streams import Stream, Styled
-from steplab.cli._terminal_text import STEERING, visible
+from steplab.cli._visible import STEERING, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
 NOT_ASCII = re.compile("[^\n -~]")
+
+
 ModulesOption = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Where the study's own networks (module:…) are; their code runs.")
 ]

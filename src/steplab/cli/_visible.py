@@ -1,4 +1,4 @@
-"""Other people's text on a terminal: what would steer it is made visible, once for all commands."""
+"""Other people's text made harmless: what would steer a terminal is shown as a code."""
 
 from __future__ import annotations
 
