@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from steplab.runner.interrupts import Stop
     from steplab.study.sections import Study
 
-__version__ = "0.1.0"
+__version__ = "0.3.0.dev0"
 
 __all__ = [
     "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",

@@ -102,7 +102,7 @@ def _between(ok: pd.DataFrame, keys: list[str]) -> tuple[float | None, float | N
 
 
 def _detectable(variances: NDArray[np.float64], sizes: NDArray[np.float64]) -> float:
-    """The difference at which two typical configurations of all are told apart, by the rule of `analysis.apart`."""
+    """The difference at which two typical configurations of all are told apart, by the rule of `slower_than_best`."""
     from scipy.special import stdtrit
 
     several = sizes > 1
@@ -134,8 +134,8 @@ def _reasons(ok: pd.DataFrame) -> tuple[Reason, ...]:
     """How many trials have each kind of doubt."""
     if "doubts" not in ok:
         return ()
-    said = ok["doubts"].fillna("")
-    kinds = Counter(kind_of(doubt) for text in said[said != ""] for doubt in text.split("; "))
+    doubts = ok["doubts"].fillna("")
+    kinds = Counter(kind_of(doubt) for text in doubts[doubts != ""] for doubt in text.split("; "))
     return tuple(Reason(kind, count) for kind, count in kinds.most_common())
 
 
