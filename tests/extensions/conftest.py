@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from steplab.core.home import home
 
 ACME = Path(__file__).parent / "acme"
 ENTRY_POINTS = """\
@@ -28,16 +32,33 @@ def install(site: Path, name: str, entry_points: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of installed packages with the distribution `acme` in it."""
-    folder = tmp_path_factory.mktemp("site")
-    shutil.copytree(ACME, folder / "acme", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "acme" / "__init__.py").write_text("raise SystemExit('nobody imports the package around a framework')\n")
-    install(folder, "acme", ENTRY_POINTS)
-    return folder
+def installed(tmp_path_factory: pytest.TempPathFactory, torch_python: Path) -> Mapping[str, str]:
+    """The distribution `acme` on the path, and a home with its framework's environment: the variables for both.
+
+    The framework needs NumPy alone, so PyTorch's interpreter is registered for it, as a person would do with their own.
+    """
+    site, own = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("home")
+    shutil.copytree(ACME, site / "acme", ignore=shutil.ignore_patterns("__pycache__"))
+    (site / "acme" / "__init__.py").touch()
+    install(site, "acme", ENTRY_POINTS)
+    (own / "envs").mkdir()
+    (own / "envs" / "torch").symlink_to(home() / "envs" / "torch")
+    return {"PYTHONPATH": str(site), "STEPLAB_HOME": str(own)}
 
 
-@pytest.fixture(scope="session")
-def installed(site: Path) -> Mapping[str, str]:
-    """The environment variables with which steplab finds it."""
-    return {"PYTHONPATH": str(site)}
+@pytest.fixture
+def extended(steplab: Callable[..., Any], installed: Mapping[str, str], torch_python: Path) -> Callable[..., Any]:
+    """Run `steplab` where the distribution is installed."""
+    if not (Path(installed["STEPLAB_HOME"]) / "envs" / "plain").exists():
+        assert steplab("env", "add", "plain", "--python", torch_python, env=installed).code == 0
+
+    def run(*arguments: object, **more: Any) -> Any:
+        return steplab(*arguments, env=installed, **more)
+
+    return run
+
+
+@pytest.fixture
+def variables(installed: Mapping[str, str]) -> dict[str, str]:
+    """All variables of a process that sees the distribution."""
+    return {**os.environ, **installed}

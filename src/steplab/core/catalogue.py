@@ -144,6 +144,13 @@ def _usable(found: Mapping[str, Extension]) -> list[str]:
     return [name for name, extension in found.items() if not extension.problem]
 
 
+def broken_extension(factor: str, level: object) -> str:
+    """Why a level of `framework` or `network` cannot be used, if an extension that is broken has that name."""
+    known = {"framework": (_adapter_files(), framework_extensions), "network": (networks.names(), network_extensions)}
+    builtin, added = known.get(factor, ((), dict))
+    return added()[level].problem if level not in builtin and level in added() else ""
+
+
 def adapter_file(name: str) -> str:
     """The file from which a rank loads a framework's adapter, if it is an extension; empty if it is our own."""
     return "" if name in _adapter_files() else str(framework_extensions()[name].usable_file())
