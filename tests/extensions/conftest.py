@@ -18,6 +18,8 @@ ENTRY_POINTS = """\
 plain = acme.plain
 [steplab.networks]
 bottleneck = acme.bottleneck
+[steplab.launchers]
+niced = acme.niced
 [steplab.commands]
 slowest = acme.slowest
 """

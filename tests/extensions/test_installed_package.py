@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from steplab.store.paths import StudyFolder
+from steplab.store.records import all_records
+
 from .conftest import install
 
 Run = Callable[..., Any]
@@ -19,6 +22,7 @@ def test_each_extension_is_one_file_and_listed_by_doctor(extended: Run) -> None:
     assert listed == {
         ("command", "slowest", "acme 1.0", True),
         ("framework", "plain", "acme 1.0", True),
+        ("launcher", "niced", "acme 1.0", True),
         ("network", "bottleneck", "acme 1.0", True),
     }
     assert "bottleneck" in extended("doctor").out
@@ -48,6 +52,16 @@ def test_a_study_of_them_runs_in_two_ranks_and_is_analysed(extended: Run, study_
     assert extended("run", path, "--out", "out", "--json").json["ok"] == 8
     assert len(extended("analyze", "out", "--json").json["groups"]) == 4
     assert len(extended("slowest", "out").out.strip()) == 16
+
+
+def test_several_ranks_are_started_by_the_launcher_that_their_framework_names(
+    extended: Run, study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = study_file("niced", framework=["plain"], network=["bottleneck"], workers=[1, 2], batch_size=[8])
+    assert extended("run", path, "--out", "out", "--json").json["ok"] == 4
+    records = list(all_records(StudyFolder(tmp_path / "out")))
+    alone, together = ({r.versions["priority"] for r in records if len(r.ranks) == ranks} for ranks in (1, 2))
+    assert {int(priority) + 5 for priority in alone} == set(map(int, together))
 
 
 def test_nothing_of_it_is_known_where_it_is_not_installed(steplab: Run, study_file: Callable[..., Path]) -> None:
@@ -80,6 +94,7 @@ def broken(steplab: Run, tmp_path: Path) -> Run:
     (site / "broken" / "explode.py").write_text("raise KeyError('powder')\napp = None\n")
     (site / "broken" / "half.py").write_text("DECLARATION = {'title': 'Half'}\nclass Adapter: pass\n")
     (site / "broken" / "wrong.py").write_text("def build(:\n")
+    (tmp_path / "half.toml").write_text('[study]\nname = "half"\n[factors]\nframework = ["half"]\n')
     variables: Mapping[str, str] = {"PYTHONPATH": str(site)}
     return lambda *arguments: steplab(*arguments, env=variables)
 
@@ -113,7 +128,10 @@ def test_broken_extensions_leave_all_else_as_it_was(broken: Run, study_file: Cal
         (("lost",), "the command 'lost' of broken 1.0 cannot be used: there is no module 'broken.missing'"),
         (("explode",), "cannot be used as a command: KeyError: 'powder'"),
         (("inspect", "wrong"), "the network 'wrong' of broken 1.0 cannot be used"),
-        (("run", "half.toml"), "the framework 'half' of broken 1.0 cannot be used"),
+        (
+            ("run", "half.toml"),
+            "half.toml, line 4, factors.framework: the framework 'half' of broken 1.0 cannot be used",
+        ),
     ],
 )
 def test_a_broken_extension_that_is_used_says_one_sentence(broken: Run, arguments: tuple[str, ...], words: str) -> None:

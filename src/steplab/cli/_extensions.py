@@ -8,11 +8,12 @@ from steplab.cli import command_extensions
 from steplab.cli._output import table
 from steplab.core.catalogue import framework_extensions, network_extensions
 from steplab.core.extensions import Extension
+from steplab.runner.ranks.launchers import launcher_extensions
 
 
 def found() -> list[Extension]:
     """Every extension, whether it can be used or not."""
-    kinds = (command_extensions(), framework_extensions(), network_extensions())
+    kinds = (command_extensions(), framework_extensions(), launcher_extensions(), network_extensions())
     return [extension for kind in kinds for extension in kind.values()]
 
 
