@@ -34,7 +34,7 @@ def launcher_extensions() -> Mapping[str, Extension]:
 def launcher_names() -> list[str]:
     """All launchers that can be used, by name; nothing is imported.
 
-    >>> {"local", "mpiexec"} <= set(launcher_names())
+    >>> "local" in launcher_names()
     True
     """
     return sorted([*_files(), *(name for name, found in launcher_extensions().items() if not found.problem)])
