@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
 import steplab
+from steplab.cli import command_extensions
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
@@ -26,6 +27,8 @@ def doctor(
         _matrix(as_json)
         return
     checkup = steplab.doctor()
+    commands = tuple(command_extensions().values())  # these are the command line's own affair
+    checkup = replace(checkup, extensions=(*commands, *checkup.extensions))
     if as_json:
         print_json(checkup.document())
         return
@@ -38,6 +41,11 @@ def _show(checkup: steplab.Checkup) -> None:
     show.print(table(["this machine", ""], [[name, value or "-"] for name, value in checkup.machine.items()], left=2))
     cells = [[row.name, "ready" if row.ready else "no", row.version, row.reason] for row in checkup.environments]
     show.print(table(["framework", "", "version", ""], cells, left=4))
+    if checkup.extensions:
+        cells = [
+            [e.name, e.kind, "no" if e.problem else "ready", e.distribution, e.problem] for e in checkup.extensions
+        ]
+        show.print(table(["extension", "kind", "", "distribution", ""], cells, left=5))
     show.print(
         f"noise: {noise.verdict} (spread {noise.spread:.1%}, slowest of twenty +{noise.worst:.0%})", markup=False
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from steplab.api import display
-from steplab.core.catalogue import framework
+from steplab.core.catalogue import framework, framework_extensions, network_extensions
+from steplab.core.extensions import Extension
 from steplab.core.home import home
 from steplab.core.trial import Level
 from steplab.runner.environments import registry
@@ -19,6 +20,7 @@ from steplab.runner.instruments import quietness
 from steplab.runner.instruments.machine import energy_sources
 from steplab.runner.instruments.quietness import Quietness
 from steplab.runner.ranks import leftovers
+from steplab.runner.ranks.launchers import launcher_extensions
 from steplab.runner.ranks.private_network import obstacle
 from steplab_worker.machine import machine
 
@@ -34,6 +36,7 @@ class Checkup:
     environments: tuple[Listed, ...]
     noise: Quietness
     energy: tuple[str, ...]  # what could measure it: rapl, nvml
+    extensions: tuple[Extension, ...]  # what other distributions add, whether it can be used or not
     no_private_network: str  # why ranks get none; empty if they do
     home: Path  # where environments and generated data are
     data: str | None  # the folder of the user's own data
@@ -51,6 +54,7 @@ class Checkup:
             "environments": [asdict(row) for row in self.environments],
             "noise": asdict(self.noise) | {"verdict": self.noise.verdict},
             "energy": list(self.energy),
+            "extensions": [_extension(extension) for extension in self.extensions],
             "private_network": {"available": not refused, "reason": refused},
             "home": str(self.home),
             "data": self.data,
@@ -77,10 +81,21 @@ def doctor() -> Checkup:
         environments=tuple(registry.listing()),
         noise=quietness.listen(),
         energy=tuple(energy_sources()),
+        extensions=_extensions(),
         no_private_network=obstacle(),
         home=home(),
         data=os.environ.get("STEPLAB_DATA"),
     )
+
+
+def _extensions() -> tuple[Extension, ...]:
+    kinds = (framework_extensions(), launcher_extensions(), network_extensions())
+    return tuple(extension for kind in kinds for extension in kind.values())
+
+
+def _extension(extension: Extension) -> dict[str, object]:
+    named = {"kind": extension.kind, "name": extension.name, "distribution": extension.distribution}
+    return named | {"ready": not extension.problem, "reason": extension.problem}
 
 
 def first_step(ready: set[str]) -> str:
