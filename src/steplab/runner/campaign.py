@@ -6,8 +6,8 @@ import datetime
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from steplab import __version__
@@ -24,6 +24,7 @@ from steplab.runner.instruments.machine import machine
 from steplab.runner.instruments.surroundings import Seen
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
+from steplab.runner.observer import Observer
 from steplab.runner.ranks.channel import Document
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
 from steplab.runner.ranks.group import RankGroup
@@ -49,11 +50,7 @@ class Campaign:
     trials: Plan
     folder: StudyFolder
     modules: Path | None = None  # where the study's own networks are
-    on_record: Callable[[Record], None] = lambda record: None
-    on_start: Callable[[Trial], None] = lambda trial: None
-    on_wait: Callable[[Trial, str], None] = lambda trial, holder: None
-    look_around: Callable[[], None] = lambda: None
-    on_epoch: Callable[[Trial, int], None] = lambda trial, epoch: None
+    observer: Observer = field(default_factory=Observer)
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
@@ -96,17 +93,17 @@ class Campaign:
                 finally:
                     self._claims.release(trial.id)
             if claimed and waiting is not claimed:
-                self.on_wait(claimed[0], self._claims.holder(claimed[0].id))
+                self.observer.on_wait(claimed[0], self._claims.holder(claimed[0].id))
             waiting = claimed
             if waiting:
                 time.sleep(POLL_S)
-                self.look_around()
+                self.observer.on_tick()
 
     def _run_one(self, trial: Trial) -> None:
-        self.on_start(trial)
+        self.observer.on_start(trial)
         record = self._measured(trial)
         if records.write_record(self.folder, record):
-            self.on_record(record)
+            self.observer.on_record(record)
         if record.status == "ok":
             training.forget_checkpoints(self.folder, trial.id)
 
@@ -134,11 +131,11 @@ class Campaign:
         """Run a trial once on a warm or fresh group."""
         measure, key = self.study.measure, group_key(attempt.resolved)
         block = trial.replicate if measure.isolation == "warm" else object()
-        group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.look_around)
+        group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.observer.on_tick)
         if isinstance(group, Failure):
             return Outcome(failure=group)
         attempt.met(group)
-        conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
+        conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.observer.on_tick)
         job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
         shared = shares_period(self.study.about.kind, attempt.resolved.strategy)
         director = attempt.training or StepDirector(measure, attempt.resolved.accumulate, shared)
@@ -173,9 +170,10 @@ class _Attempt:
         study = self.campaign.study
         if study.about.kind != "train":
             return None
-        return TrainingDirector(
-            study.train, study.measure.timeout_s, lambda epoch: self.campaign.on_epoch(self.trial, epoch)
-        )
+        return TrainingDirector(study.train, study.measure.timeout_s, self._tell)
+
+    def _tell(self, news: str) -> None:
+        self.campaign.observer.on_progress(self.trial, news)
 
     def met(self, group: RankGroup) -> None:
         """Note what the group is."""

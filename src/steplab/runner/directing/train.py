@@ -38,7 +38,7 @@ class TrainingDirector:
 
     train: Train
     renew_s: float
-    on_epoch: Callable[[int], None] = lambda epoch: None
+    tell: Callable[[str], None] = lambda news: None
     epochs: list[Epoch] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -59,7 +59,8 @@ class TrainingDirector:
         """All ranks go on from the newest checkpoint that each of them can read."""
         common = min((one["epochs"] for one in said.values()), key=len)
         self.epochs = [Epoch.model_validate(row) for row in common]
-        self.on_epoch(len(self.epochs))
+        if common:
+            self.tell(f"epoch {len(common)} was done before")
         return {rank: {"epoch": len(common), "go_on": self._go_on()} for rank in said}
 
     def _epoch(self, said: Mapping[int, Document]) -> dict[int, Document]:
@@ -75,7 +76,7 @@ class TrainingDirector:
             attempt=said[0]["attempt"],
         )
         self.epochs.append(made)
-        self.on_epoch(made.epoch)
+        self.tell(f"epoch {made.epoch} done")
         go_on = self._go_on()
         # A training that is at its end has a record in a moment.
         save = go_on and made.epoch % self.train.checkpoint_every == 0
