@@ -26,14 +26,14 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 
 from steplab_worker.channel import Document
-from steplab_worker.job import TrialJob
+from steplab_worker.job import TrainingPlan, TrialJob
 
 State = Dict[str, np.ndarray]
 KEPT = 2  # the newest, and the one before it in case the newest gets damaged
 ROW = ("epoch", "seconds", "validation_s", "iterations", "loss", "train_accuracy", "validation_accuracy", "attempt")
 UNKNOWABLE = ("loss", "train_accuracy", "validation_accuracy")
 # What a job may change without making its checkpoints useless.
-_FREE = ("train", "memory_limit_bytes", "loader_workers", "prefetch", "phases")
+_FREE = ("own", "learns", "memory_limit_bytes", "loader_workers", "prefetch", "phases")
 _DAMAGE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, RuntimeError,
     struct.error, zipfile.BadZipFile, zlib.error,
@@ -67,8 +67,8 @@ class Checkpoint:
 def identity(job: TrialJob) -> Document:
     """What of a job a checkpoint must agree with, as it looks after a way through JSON."""
     document = {name: value for name, value in job.document().items() if name not in _FREE}
-    if job.train is not None:
-        document.update(every=job.train.every, validation_samples=job.train.validation_samples)
+    plan = TrainingPlan.of(job)
+    document.update(every=plan.every, validation_samples=plan.validation_samples)
     return json.loads(json.dumps(document))
 
 

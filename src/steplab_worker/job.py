@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple, Union
+
+Level = Union[bool, int, float, str]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class TrainingPlan:
     warmup: int  # iterations after each start that do not count as measured
     folder: str  # of the checkpoints
 
+    @classmethod
+    def of(cls, job: "TrialJob") -> "TrainingPlan":
+        """That of a training trial."""
+        return cls(**job.own)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True)
 class TrialJob:
@@ -68,7 +75,8 @@ class TrialJob:
     memory_limit_bytes: int  # 0: none
     seed: int
     augment: str = "none"
-    train: Optional[TrainingPlan] = None  # of kind `train` only
+    learns: bool = True  # whether weights change; if not, nothing is exchanged
+    own: Dict[str, Level] = field(default_factory=dict)  # what only its kind is told
 
     def share(self, loss: Any) -> Any:
         """A batch's loss as its share of an accumulation; without one the loss itself, for dividing by 1 costs time."""
@@ -77,10 +85,8 @@ class TrialJob:
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "TrialJob":
         """From the JSON document that `document` gives."""
-        train = document.get("train")
-        made = dict(document, input_shape=tuple(document["input_shape"]))
-        return cls(**dict(made, train=TrainingPlan(**train) if train else None))
+        return cls(**dict(document, input_shape=tuple(document["input_shape"])))
 
     def document(self) -> Dict[str, Any]:
         """As a JSON document."""
-        return dict(vars(self), train=dict(vars(self.train)) if self.train else None)
+        return dict(vars(self))

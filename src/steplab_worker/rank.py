@@ -87,7 +87,7 @@ def _opened(adapter: Any) -> Document:
 
 def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
     """Run one trial; the document that says how it went."""
-    from steplab_worker import loop, training
+    from steplab_worker import kinds
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
@@ -95,10 +95,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
     try:
         session = _session(adapter, job)
         try:
-            if job.train is not None:
-                result = training.train(job, session, channel.ask, adapter.group.rank)
-            else:
-                result = loop.measure(job, session, channel.ask)
+            result = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
         finally:
             session.close()
     finally:

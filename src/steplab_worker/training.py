@@ -27,9 +27,10 @@ def train(job: TrialJob, session: Session, ask: Ask, rank: int) -> Document:
     """Train as the laboratory directs; the raw times of every iteration and the last epoch's loss."""
     session.enter("native")
     source = session.source()
-    shelf = Checkpoints(job.train.folder, identity(job), rank)
+    plan = TrainingPlan.of(job)
+    shelf = Checkpoints(plan.folder, identity(job), rank)
     try:
-        run = _Run(job, job.train, session, source, shelf)
+        run = _Run(job, plan, session, source, shelf)
         go_on = run.begin(ask)
         while go_on:
             go_on = run.epoch(ask)

@@ -107,10 +107,9 @@ def _selected(trials: Plan, ids: list[str] | None) -> Plan:
 def _check_environments(trials: Plan) -> None:
     """A missing environment is better said now than in every record."""
     from steplab.runner.environments import registry
-    from steplab.study.resolution import resolve
 
     rows = trials.configurations.distinct(("framework", "environment")).first
-    needed = [resolve(trials.configurations[int(row)]) for row in rows]
+    needed = [trials.resolved(int(row)) for row in rows]
     for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
         registry.find(framework, name)
 

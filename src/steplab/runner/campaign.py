@@ -13,12 +13,10 @@ from pathlib import Path
 from steplab import __version__
 from steplab.core.errors import StudyError
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record, Variables
-from steplab.core.step_time import shares_period
+from steplab.core.resolution import Resolved
 from steplab.core.trial import Level, Trial
-from steplab.design.plan import Plan
+from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.data import datasets
-from steplab.runner.directing.step import StepDirector
-from steplab.runner.directing.train import TrainingDirector
 from steplab.runner.instruments import surroundings
 from steplab.runner.instruments.machine import machine
 from steplab.runner.instruments.surroundings import Seen
@@ -29,11 +27,10 @@ from steplab.runner.ranks.channel import Document
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
 from steplab.runner.ranks.group import RankGroup
 from steplab.runner.ranks.pool import Pool
-from steplab.store import records, training
+from steplab.store import checkpoints, records
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
-from steplab.study.resolution import Resolved, resolve, unsupported
 from steplab.study.sections import Study
 
 START_DEADLINE_S = 180.0  # at most
@@ -57,7 +54,7 @@ class Campaign:
         self._sources: dict[str, datasets.DataSource] = {}
         self._pool = Pool([str(self.modules)] if self.modules else [])
         self._claims = Claims(self.folder, self._patience_s())
-        training.sweep_checkpoints(self.folder)
+        checkpoints.sweep(self.folder)
         try:
             for number, trial in enumerate(self._open_trials(stop)):
                 self._run_one(trial)
@@ -71,13 +68,12 @@ class Campaign:
     def _patience_s(self) -> float:
         """How long one trial can take at most, retries and starts included."""
         measure = self.study.measure
-        # A training's deadline is renewed by each epoch, and by each checkpoint.
-        deadlines = 2 * self.study.train.epochs + 1 if self.study.about.kind == "train" else 1
-        return (measure.retries + 1) * (deadlines * measure.timeout_s + start_deadline_s(measure.timeout_s) + 10)
+        attempt_s = self.study.kind.deadlines * measure.timeout_s + start_deadline_s(measure.timeout_s) + 10
+        return (measure.retries + 1) * attempt_s
 
-    def _open_trials(self, stop: Stop) -> Iterator[Trial]:
+    def _open_trials(self, stop: Stop) -> Iterator[PlannedTrial]:
         """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
-        waiting: Iterable[Trial] = self.trials.without(records.done(self.folder))
+        waiting: Iterable[PlannedTrial] = self.trials.without(records.done(self.folder))
         while waiting and not stop.asked:
             claimed = []
             for trial in waiting:
@@ -99,15 +95,15 @@ class Campaign:
                 time.sleep(POLL_S)
                 self.observer.on_tick()
 
-    def _run_one(self, trial: Trial) -> None:
+    def _run_one(self, trial: PlannedTrial) -> None:
         self.observer.on_start(trial)
         record = self._measured(trial)
         if records.write_record(self.folder, record):
             self.observer.on_record(record)
         if record.status == "ok":
-            training.forget_checkpoints(self.folder, trial.id)
+            checkpoints.forget(self.folder, trial.id)
 
-    def _measured(self, trial: Trial) -> Record:
+    def _measured(self, trial: PlannedTrial) -> Record:
         """The trial's record, after as many attempts as it is worth."""
         attempts: list[Attempt] = []
         while True:
@@ -127,7 +123,7 @@ class Campaign:
             self._sources[resolved.dataset] = datasets.provide(resolved.dataset, self.study.data.samples)
         return self._sources[resolved.dataset]
 
-    def outcome(self, trial: Trial, attempt: _Attempt) -> Outcome:
+    def outcome(self, trial: PlannedTrial, attempt: _Attempt) -> Outcome:
         """Run a trial once on a warm or fresh group."""
         measure, key = self.study.measure, group_key(attempt.resolved)
         block = trial.replicate if measure.isolation == "warm" else object()
@@ -137,9 +133,7 @@ class Campaign:
         attempt.met(group)
         conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.observer.on_tick)
         job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
-        shared = shares_period(self.study.about.kind, attempt.resolved.strategy)
-        director = attempt.training or StepDirector(measure, attempt.resolved.accumulate, shared)
-        outcome = conversation.trial(job, director)
+        outcome = conversation.trial(job, attempt.director)
         attempt.parted()
         if outcome.failure is not None:
             self._pool.discard(key)
@@ -152,9 +146,9 @@ class Campaign:
 class _Attempt:
     """One attempt at a trial, and what its record says beside the times."""
 
-    def __init__(self, campaign: Campaign, trial: Trial) -> None:
+    def __init__(self, campaign: Campaign, trial: PlannedTrial) -> None:
         self.campaign, self.trial = campaign, trial
-        self.resolved = resolve(trial.config)
+        self.resolved = trial.resolved
         self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
         self.seen = surroundings.NOTHING
         self.versions: dict[str, str] = {}
@@ -163,14 +157,7 @@ class _Attempt:
         self.hello: dict[int, Document] = {}
         self.log_tail = ""
         self.source: datasets.DataSource | None = None
-        self.training = self._training()
-
-    def _training(self) -> TrainingDirector | None:
-        """Who directs the trial, if it is a training."""
-        study = self.campaign.study
-        if study.about.kind != "train":
-            return None
-        return TrainingDirector(study.train, study.measure.timeout_s, self._tell)
+        self.director = campaign.study.kind.director(self.resolved, self._tell)
 
     def _tell(self, news: str) -> None:
         self.campaign.observer.on_progress(self.trial, news)
@@ -189,7 +176,7 @@ class _Attempt:
 
     def outcome(self) -> Outcome:
         """Run it, unless the framework cannot."""
-        reason = unsupported(self.trial.config, self.campaign.study.about.kind)
+        reason = self.campaign.study.kind.unsupported(self.resolved)
         if reason:
             return Outcome(failure=Failure("unsupported", reason, 0))
         self.source = self.campaign.source(self.resolved)
@@ -198,7 +185,7 @@ class _Attempt:
     def record(self, outcome: Outcome, attempts: list[Attempt], seconds: float) -> Record:
         """The record of this, the last, attempt."""
         study, failure = self.campaign.study, outcome.failure
-        seen = self.seen
+        seen, findings = self.seen, self.director.findings()
         ranks = [_rank(rank, self.hello[rank], said, seen) for rank, said in sorted(outcome.results.items())]
         return Record(
             study=study.about.name,
@@ -206,12 +193,12 @@ class _Attempt:
             replicate=self.trial.replicate,
             kind=study.about.kind,
             status=failure.status if failure else "ok",
-            reason=failure.reason if failure else "; ".join(self.training.notes if self.training else ()),
+            reason=failure.reason if failure else "; ".join(findings.notes),
             log_tail=failure.log_tail[-4000:] if failure else self.log_tail,
             attempts=attempts,
             config=dict(self.trial.config),
             resolved=_plain(self.resolved),
-            measure=study.measure.model_dump() | (study.train.model_dump() if self.training else {}),
+            measure=study.measure.model_dump() | study.section.model_dump(),
             ranks=ranks,
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | outcome.results.get(0, {}).get("versions", {}),
@@ -219,8 +206,8 @@ class _Attempt:
             machine=machine(),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
-            epochs=self.training.epochs if self.training else [],
-            target_accuracy=study.train.target_accuracy,
+            epochs=list(findings.epochs),
+            target_accuracy=findings.target_accuracy,
             energy=seen.energy(sum(rank.cpu_s for rank in ranks), study.measure.watts_per_cpu if ranks else None),
             other_cpu_s=seen.other_cpu_s if ranks else None,
             throttled=seen.throttled,

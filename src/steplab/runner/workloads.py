@@ -8,9 +8,9 @@ from pathlib import Path
 from steplab.core import catalogue
 from steplab.core.errors import InputError
 from steplab.core.parsing import parsing
+from steplab.core.resolution import Resolved, resolve
 from steplab.core.trial import Config, accumulation
 from steplab.costs.operation import Workload, from_graph
-from steplab.study.resolution import Resolved, resolve
 from steplab_worker import data, networks
 from steplab_worker.graph import GraphError
 

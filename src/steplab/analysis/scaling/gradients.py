@@ -24,7 +24,7 @@ def gradient_bytes(factors: Mapping[str, Level]) -> float | None:
 
 @lru_cache(maxsize=4096)
 def _bytes(factors: tuple[tuple[str, Level], ...]) -> float | None:
-    from steplab.study.resolution import graph_of, resolve
+    from steplab.core.resolution import graph_of, resolve
     from steplab_worker.graph import GraphError
 
     try:

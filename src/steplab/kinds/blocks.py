@@ -1,4 +1,4 @@
-"""When a trial is warm and when it has been measured long enough: pure decisions on times."""
+"""Directs blocks of iterations: when a trial is warm and when it has been measured long enough; pure decisions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab.core.measurement import Measure
 from steplab.core.steadiness import median_error
 from steplab.core.step_time import step_times
 from steplab.core.warm_up import BLOCK, CAP, is_steady
-from steplab.runner.ranks.channel import Document
-from steplab.study.sections import Measure
+from steplab.kinds.director import Findings
+from steplab_worker.channel import Document
 
 PHASED_WARMUP = 2
 NOTHING = np.empty((0, 0))
@@ -25,7 +26,7 @@ def is_precise(times: NDArray[np.float64], precision: float) -> bool:
 
 
 @dataclass
-class StepDirector:
+class BlockDirector:
     """Tells the ranks of one trial how many iterations to run next."""
 
     measure: Measure
@@ -41,6 +42,10 @@ class StepDirector:
         times = [said[rank]["t_iter"] for rank in sorted(said)]
         iterations, warmup, last = self.next(said[0]["mode"], times)
         return {rank: {"iterations": iterations, "warmup": warmup, "last": last} for rank in said}
+
+    def findings(self) -> Findings:
+        """Nothing beside the times."""
+        return Findings()
 
     def next(self, mode: str, block: Sequence[Sequence[float]]) -> tuple[int, bool, bool]:
         """After a block of times per rank: how many iterations next, whether they are warm-up, and the last ones.
