@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from steplab import kinds
 from steplab.core import catalogue
-from steplab.runner.directing.step import StepDirector
+from steplab.kinds.director import Director
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey
@@ -61,7 +62,7 @@ class Ranks:
 
 
 # The proofs ask for no blocks of iterations, so nobody is asked to direct them.
-NO_DIRECTOR: StepDirector = None  # type: ignore[assignment]
+NO_DIRECTOR: Director = None  # type: ignore[assignment]
 
 
 def trial_job(
@@ -100,6 +101,7 @@ def trial_job(
         phases=True,
         memory_limit_bytes=0,
         seed=1,
+        learns=kinds.named(kind).learns,
     )
 
 

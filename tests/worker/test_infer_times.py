@@ -21,7 +21,7 @@ def job() -> TrialJob:
         trial="t", replicate=0, kind="infer", config={}, network="mlp", network_options={}, input_shape=(1, 28, 28),
         classes=10, dataset="mnist", data_folder="", batch_size=BATCH, accumulate=1, strategy="sync", optimizer="sgd",
         learning_rate=0.01, loader_workers=0, prefetch=2, options={**options, **LAW}, phases=True,
-        memory_limit_bytes=0, seed=1,
+        memory_limit_bytes=0, seed=1, learns=False,
     )  # fmt: skip
 
 
