@@ -21,6 +21,7 @@ class GroupJob:
     strategy: str = ""  # without its count; empty where one group serves all strategies
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
     roles: Dict[str, int] = field(default_factory=dict)  # how many processes of each there are
+    adapter_file: str = ""  # where the framework's adapter is, if it is an extension
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "GroupJob":
@@ -77,6 +78,7 @@ class TrialJob:
     augment: str = "none"
     learns: bool = True  # whether weights change; if not, nothing is exchanged
     own: Dict[str, Level] = field(default_factory=dict)  # what only its kind is told
+    network_file: str = ""  # where the network is described, if it is an extension
 
     def share(self, loss: Any) -> Any:
         """A batch's loss as its share of an accumulation; without one the loss itself, for dividing by 1 costs time."""
