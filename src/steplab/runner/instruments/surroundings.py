@@ -127,7 +127,7 @@ class Watch:
 def watch(group: RankGroup) -> Watch:
     """Watch a trial of a group of ranks: its processes, helpers and the laboratory itself are not others."""
     here = socket.gethostname()
-    ranks = {rank: int(said["pid"]) for rank, said in group.hello.items() if said["host"] == here}
+    ranks = {rank: hello.pid for rank, hello in group.hello.items() if hello.host == here}
     own = {os.getpid(), *ranks.values(), *(process.popen.pid for process in group.processes)}
     return Watch(instruments(), ranks, own, group.versions.get("device", ""))
 

@@ -17,11 +17,12 @@ from steplab.core.errors import EnvironmentFault
 from steplab.runner.environments import worker
 from steplab.runner.environments.registry import Environment
 from steplab.runner.ranks import processes
-from steplab.runner.ranks.channel import Document, Lines, Said
+from steplab.runner.ranks.channel import Lines, Said
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab.runner.ranks.private_network import NoPrivateNetwork, PrivateNetwork, obstacle, open_network
 from steplab.runner.ranks.processes import Process
 from steplab_worker.job import GroupJob
+from steplab_worker.messages import AmbientVariables, Close, Hello, Message, Open
 
 TAIL_BYTES = 4000
 LOG_LIMIT_BYTES = 64 << 20
@@ -56,7 +57,7 @@ class RankGroup:
     def __init__(self, key: GroupKey, environment: Environment, python_path: list[str]) -> None:
         self.key, self.environment, self.python_path = key, environment, python_path
         self.versions: dict[str, str] = {}
-        self.variables: dict[int, Document] = {}
+        self.variables: dict[int, AmbientVariables] = {}
         self.members = processes.members(key.framework, key.processes, dict(key.options))
         self.processes: list[Process] = []
         self._ended: set[int] = set()
@@ -95,7 +96,7 @@ class RankGroup:
             raise EnvironmentFault(f"the ranks' private network cannot be made ({error})") from None
 
     @property
-    def hello(self) -> dict[int, Document]:
+    def hello(self) -> dict[int, Hello]:
         """What each member said of itself."""
         return self._lines.hello
 
@@ -103,7 +104,7 @@ class RankGroup:
         """What a member is called."""
         return self.members[number].name
 
-    def open_document(self, rank: int) -> Document:
+    def first_order(self, rank: int) -> Open:
         """What a member is told first."""
         job = GroupJob(
             framework=self.key.framework,
@@ -117,11 +118,11 @@ class RankGroup:
             roles=dict(Counter(member.role for member in self.members)),
             adapter_file=catalogue.adapter_file(self.key.framework),
         )
-        return {"do": "open", "group": job.document()}
+        return Open(job)
 
-    def send(self, rank: int, document: Document) -> None:
-        """Send a document; a rank that is gone shows by its end, not here."""
-        self._lines.send(rank, document)
+    def send(self, rank: int, message: Message) -> None:
+        """Send a message; a rank that is gone shows by its end, not here."""
+        self._lines.send(rank, message)
 
     def receive(self, deadline: float) -> Said | Ended | None:
         """The next thing that happens in a member; None after a second or at the deadline (monotonic)."""
@@ -182,7 +183,7 @@ class RankGroup:
     def close(self) -> None:
         """Let the ranks leave by themselves, then make sure; auxiliary processes are not asked."""
         for number in self._lines.connected():
-            self.send(number, {"do": "close"})
+            self.send(number, Close())
         deadline = time.monotonic() + GRACE_S
         for process in self.processes:
             if process.numbers[0] < self.key.processes:
@@ -206,7 +207,7 @@ class RankGroup:
         """Kill ranks that outlived their launcher; an open line shows that the process of that number is still it."""
         for number in [number for process in self.processes if process.launcher for number in process.numbers]:
             connection = self._lines.connection(number)
-            if connection is None:
+            if connection is None or number not in self.hello:
                 continue
             connection.setblocking(False)
             with contextlib.suppress(OSError):
@@ -214,7 +215,7 @@ class RankGroup:
                     continue
             connection.settimeout(GRACE_S)
             with contextlib.suppress(OSError):
-                os.kill(self.hello[number]["pid"], signal.SIGKILL)
+                os.kill(self.hello[number].pid, signal.SIGKILL)
                 while connection.recv(1 << 20):
                     pass
 
