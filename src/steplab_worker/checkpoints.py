@@ -33,7 +33,7 @@ State = Dict[str, np.ndarray]
 Identity = Dict[str, Any]  # of a job, as JSON has it
 KEPT = 2  # the newest, and the one before it in case the newest gets damaged
 # What a job may change without making its checkpoints useless.
-_FREE = ("own", "learns", "memory_limit_bytes", "loader_workers", "prefetch", "phases")
+_FREE = ("own", "learns", "memory_limit_bytes", "loader_workers", "prefetch", "phases", "network_file")
 _DAMAGE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, RuntimeError,
     codec.ProtocolError, struct.error, zipfile.BadZipFile, zlib.error,

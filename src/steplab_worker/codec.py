@@ -29,7 +29,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
-)  # fmt: skip
+)
 
 T = TypeVar("T")
 Decoder = Callable[[Any], Any]

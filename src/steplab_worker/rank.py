@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import importlib
 import os
@@ -17,6 +16,7 @@ from steplab_worker import limits, sources, variables
 from steplab_worker.channel import Channel
 from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.launched import launched
 from steplab_worker.messages import (
     ClockRead,
     Close,
@@ -30,7 +30,7 @@ from steplab_worker.messages import (
     Result,
     RunTrial,
     Usage,
-)  # fmt: skip
+)
 
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -40,18 +40,10 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resour
 
 def main(arguments: List[str]) -> None:
     """Entry point of a rank process."""
-    parser = argparse.ArgumentParser(prog="steplab_worker")
-    parser.add_argument("--channel", required=True)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--rank-variable", help="where a launcher says the rank")
-    parsed = parser.parse_args(arguments)
+    member = launched(arguments)
     limits.die_with_parent()
-    rank = parsed.rank
-    if parsed.rank_variable:
-        rank = int(os.environ[parsed.rank_variable])
-        _own_log(os.path.join(os.path.dirname(parsed.channel), "rank%d.log" % rank))
-    channel = Channel(parsed.channel)
-    channel.send(Hello(rank, os.getpid(), socket.gethostname(), channel.token))
+    channel = Channel(member.channel)
+    channel.send(Hello(member.number, os.getpid(), socket.gethostname(), channel.token))
     Rank(channel).serve()
 
 
@@ -96,14 +88,6 @@ def _exit(code: int) -> NoReturn:
     sys.stdout.flush()
     # A framework's exit handlers may hang or abort; what had to be said has been said.
     os._exit(code)
-
-
-def _own_log(path: str) -> None:
-    """Write to a log of one's own: a launcher would mix what its ranks print, and copy it in their time."""
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
 
 
 def _open(group: GroupJob) -> Any:

@@ -18,7 +18,6 @@ from steplab.core.trial import Level, Trial
 from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.data import datasets
 from steplab.runner.instruments import surroundings
-from steplab.runner.instruments.machine import machine
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
 from steplab.runner.observer import Observer
@@ -31,6 +30,7 @@ from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.sections import Study
+from steplab_worker.machine import machine
 from steplab_worker.messages import AmbientVariables, Hello
 
 START_DEADLINE_S = 180.0  # at most
@@ -204,7 +204,7 @@ class _Attempt:
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=machine(),
+            machine=asdict(machine()),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=list(findings.epochs),

@@ -29,7 +29,7 @@ from steplab_worker.messages import (
     Proceed,
     Resume,
     Saved,
-)  # fmt: skip
+)
 
 Ask = Callable[[Message, Type[M]], M]
 Predict = Callable[[np.ndarray], np.ndarray]

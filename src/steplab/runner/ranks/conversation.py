@@ -25,7 +25,7 @@ from steplab_worker.messages import (
     ReadClock,
     Result,
     RunTrial,
-)  # fmt: skip
+)
 
 LONGEST_REASON = 5000  # characters of it in a record
 EVIDENCE_S = 0.3  # how long to listen for the cause after the first rank has failed
