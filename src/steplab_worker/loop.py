@@ -15,10 +15,10 @@ from typing import Any, Callable, Dict, List, Tuple, Type
 
 from steplab_worker.adapter import Session, Source
 from steplab_worker.messages import Block, Iterate, ModeName, ModeTimes
+from steplab_worker.phases import TIMED
 
 Ask = Callable[[Block, Type[Iterate]], Iterate]
 Columns = Dict[str, List[float]]
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
 BARRIERS = 15  # in a row, at the start of a phased block, to know what one costs
 
 
@@ -74,7 +74,7 @@ class PhasedBlock(TimedBlock):
 
     def __call__(self, iterations: int) -> Columns:
         """Run so many; their times, column by column."""
-        columns: Columns = {name: [] for name in ("t_iter", *PHASES, "t_barrier")}
+        columns: Columns = {name: [] for name in ("t_iter", *TIMED, "t_barrier")}
         barrier = self._barrier() if iterations else 0.0
         self.session.synchronize()
         start = self.session.clock()
@@ -101,7 +101,7 @@ class PhasedBlock(TimedBlock):
     def _iteration(self, before: float) -> Dict[str, float]:
         """One iteration in parts, the first from `before` on: seconds of each phase."""
         session, clock = self.session, self.session.clock
-        seconds = dict.fromkeys(PHASES, 0.0)
+        seconds = dict.fromkeys(TIMED, 0.0)
         self.source.divide()
         divided = clock()
         batch = self.source.next()

@@ -13,8 +13,9 @@ from pathlib import Path
 from steplab import __version__
 from steplab.core.errors import StudyError
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Rank, Record, Variables
+from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
 from steplab.core.resolution import Resolved
-from steplab.core.trial import Level, Trial
+from steplab.core.trial import Trial
 from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.data import datasets
 from steplab.runner.instruments import surroundings
@@ -198,13 +199,13 @@ class _Attempt:
             log_tail=failure.log_tail[-4000:] if failure else self.log_tail,
             attempts=attempts,
             config=dict(self.trial.config),
-            resolved=_plain(self.resolved),
-            measure=study.measure.model_dump() | study.section.model_dump(),
+            resolved=ResolvedInfo.model_validate(asdict(self.resolved)),
+            measure=self._measure(),
             ranks=ranks,
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=asdict(machine()),
+            machine=MachineInfo.model_validate(asdict(machine())),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=list(findings.epochs),
@@ -216,6 +217,10 @@ class _Attempt:
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial, self.campaign.modules),
         )
+
+    def _measure(self) -> MeasureInfo:
+        study = self.campaign.study
+        return MeasureInfo.model_validate(study.measure.model_dump() | study.section.model_dump())
 
     def _rank(self, outcome: Outcome, rank: int) -> Rank:
         offset = outcome.clock_offsets_s[rank]
@@ -237,10 +242,6 @@ def repeat_command(folder: StudyFolder, trial: Trial, modules: Path | None = Non
     again = root.with_name(f"{root.name}-repeat")
     own = ["--modules", str(modules)] if modules else []
     return shlex.join(["steplab", "run", str(folder.study.absolute()), "--trial", trial.id, "--out", str(again), *own])
-
-
-def _plain(resolved: Resolved) -> dict[str, Level | dict[str, Level]]:
-    return asdict(resolved)
 
 
 def _variables(ambient: AmbientVariables) -> Variables:
