@@ -9,6 +9,7 @@ import typer
 
 import steplab
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.core.trial import kind_names
 
 app = command_app()
 
@@ -16,7 +17,7 @@ app = command_app()
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write study.toml.")],
-    kind: Annotated[str, typer.Option(help="What a trial is: step, train or infer.")] = "step",
+    kind: Annotated[str, typer.Option(help=f"What a trial is: {', '.join(kind_names())}.")] = "step",
     framework: Annotated[str, typer.Option(help="The framework to begin with; synthetic needs no install.")] = "torch",
     as_json: JsonOption = False,
 ) -> None:

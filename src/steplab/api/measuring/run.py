@@ -25,7 +25,6 @@ from steplab.runner.ranks.private_network import obstacle, open_doors
 from steplab.store import records
 from steplab.store.overview import Overview, overview
 from steplab.store.paths import StudyFolder
-from steplab.study.resolution import resolve
 from steplab.study.sections import Study
 
 log = logging.getLogger("steplab")
@@ -116,22 +115,14 @@ def run_plan(
     done = trials.among(records.done(folder))
     left = len(trials) - len(done)
     watching.on_begin(left if limit is None else min(left, limit), estimate(study, trials, folder, done))
-    _campaign(planned, folder, own_code, watching).run(stop, limit)
+    Campaign(study, trials, folder, own_code, watching).run(stop, limit)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
-
-
-def _campaign(planned: StudyPlan, folder: StudyFolder, modules: Path | None, observer: RunObserver) -> Campaign:
-    return Campaign(
-        planned.study, planned.trials, folder, modules, on_record=observer.on_record, on_start=observer.on_start,
-        on_wait=observer.on_wait, look_around=observer.on_tick,
-        on_epoch=lambda trial, epoch: observer.on_progress(trial, f"epoch {epoch} done"),
-    )  # fmt: skip
 
 
 def check_environments(trials: Plan) -> None:
     """Say which framework's environment is missing: better now than in every record."""
     rows = trials.configurations.distinct(("framework", "environment")).first
-    needed = [resolve(trials.configurations[int(row)]) for row in rows]
+    needed = [trials.resolved(int(row)) for row in rows]
     for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
         registry.find(framework, name)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from steplab import kinds
 from steplab.core.catalogue import framework_names
 from steplab.core.errors import InputError, allowed, nearest
-from steplab.core.trial import KINDS
+from steplab.core.trial import kind_names
 from steplab.store.records import write_file
 
 STARTER = """\
@@ -16,7 +17,7 @@ STARTER = """\
 
 [study]
 name = "{name}"
-{kind:<37}# step (time of an iteration) | train (accuracy, time to a target) | infer (latency)
+{kind:<37}# {kinds}
 description = ""
 
 [factors]                            # every factor takes one or several levels
@@ -45,19 +46,11 @@ timeout_s = 300
 # isolation = "process"              # fresh processes for every trial
 # memory_limit_mb = 4000             # of each rank
 
-{train}
+{sections}
 # [[exclude]]                        # combinations to leave out
 # workers = 2
 # batch_size = 128
 """
-TRAIN = """\
-[train]                              # with kind = "train" only
-epochs = 10
-target_accuracy = 0.95               # ends the training; without it all epochs are trained
-every = 1                            # look at the accuracy after so many epochs
-checkpoint_every = 1                 # save after so many epochs, to go on from when killed
-"""
-TRAIN_COMMENTED = "".join(f"# {line.replace('   #', ' #')}\n" for line in TRAIN.splitlines())
 
 
 def init(folder: Path | str, kind: str = "step", framework: str = "torch") -> Path:
@@ -65,8 +58,8 @@ def init(folder: Path | str, kind: str = "step", framework: str = "torch") -> Pa
 
     `kind` is step, train or infer; the framework `synthetic` needs no install.
     """
-    if kind not in KINDS:
-        raise InputError(f"there is no kind {kind!r}", hint=allowed(KINDS))
+    if kind not in kind_names():
+        raise InputError(f"there is no kind {kind!r}", hint=allowed(kind_names()))
     if framework not in framework_names():
         raise InputError(f"there is no framework {framework!r}", hint=nearest(framework, framework_names()))
     place = Path(folder)
@@ -84,6 +77,15 @@ def init(folder: Path | str, kind: str = "step", framework: str = "torch") -> Pa
 
 def starter(name: str, kind: str, framework: str) -> str:
     """The text of a starter study."""
-    # What only trainings have stands there for others as a comment.
-    train = TRAIN if kind == "train" else TRAIN_COMMENTED
-    return STARTER.format(name=name, kind=f'kind = "{kind}"', framework=f'framework = ["{framework}"]', train=train)
+    return STARTER.format(
+        name=name,
+        kind=f'kind = "{kind}"',
+        kinds=" | ".join(f"{known.name} ({known.summary})" for known in kinds.every()),
+        framework=f'framework = ["{framework}"]',
+        # What only another kind has stands there as a comment.
+        sections="".join(known.starter if known.name == kind else _commented(known.starter) for known in kinds.every()),
+    )
+
+
+def _commented(text: str) -> str:
+    return "".join(f"# {line.replace('   #', ' #')}\n" for line in text.splitlines())

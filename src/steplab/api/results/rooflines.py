@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from steplab import kinds
 from steplab.analysis.roofline.points import (
     Roofline,
     RooflinePoint,
@@ -164,13 +165,13 @@ def _of_study(folder: Path, loaded: tables.Tables, roofs: Ceilings, modules: Pat
     layers = loaded.layers.to_pandas()
     for rows in groups:
         record = records.read_record(StudyFolder(folder), str(rows["trial"].iloc[0]))
-        if record.kind == "infer":
-            rows = rows.assign(t_f=_inference(loaded, list(rows["trial"])))
+        if "t_f" in kinds.named(record.kind).native_phases:
+            rows = rows.assign(t_f=_native_forward(loaded, list(rows["trial"])))
         yield of_configuration(record, rows, layers, roofs, modules)
 
 
-def _inference(loaded: tables.Tables, trials: list[str]) -> float:
-    """Median seconds of an inference's forward pass; its trials have no phased mode."""
+def _native_forward(loaded: tables.Tables, trials: list[str]) -> float:
+    """Median seconds of the forward pass in native mode, where its iterations tell it."""
     asked = "SELECT median(t_f) FROM iterations WHERE NOT warmup AND list_contains(?, trial)"
     found = loaded.connection().execute(asked, [trials]).fetchone()
     return float("nan") if found is None or found[0] is None else float(found[0])
