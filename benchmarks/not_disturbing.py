@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ import numpy as np
 
 from steplab.core import catalogue
 from steplab.runner.data import datasets
+from steplab.runner.directing.director import Undirected
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey
@@ -95,11 +97,10 @@ def measured(pool: Pool, framework: str, workers: int, work: TrialJob) -> list[d
     group = pool.group(GroupKey(name, "", workers, 1, workers, apart), object(), DEADLINE_S, lambda: None)
     if isinstance(group, Failure):
         raise SystemExit(f"{framework}: {group.reason}\n{group.log_tail}")
-    # The proof directs itself; nobody is asked for blocks.
-    outcome = Conversation(group, time.monotonic() + DEADLINE_S, lambda: None).trial(work, None)  # type: ignore[arg-type]
+    outcome = Conversation(group, time.monotonic() + DEADLINE_S, lambda: None).trial(work, Undirected())
     if outcome.failure is not None:
         raise SystemExit(f"{framework}: {outcome.failure.reason}\n{outcome.failure.log_tail}")
-    by_rank = [outcome.results[rank]["rows"] for rank in sorted(outcome.results)]
+    by_rank = [json.loads(result.measurement.methods["rows"]) for _, result in sorted(outcome.results.items())]
     return [
         {way: float(np.median(np.mean([row[way] for row in rows], axis=0))) for way in rows[0]}
         for rows in zip(*by_rank, strict=True)

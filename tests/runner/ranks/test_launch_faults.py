@@ -212,7 +212,7 @@ def test_a_taken_port_is_answered_with_another(rooms, monkeypatch):
 def test_the_death_of_a_server_ends_the_trial(rooms):
     group, failure = opened("mxnet", strategy="ps-async")
     assert failure is None
-    os.kill(group.hello[3]["pid"], signal.SIGKILL)
+    os.kill(group.hello[3].pid, signal.SIGKILL)
     outcome = Conversation(group, time.monotonic() + 60, lambda: None).trial(JOB, None)
     group.kill()
     assert outcome.failure.status == "killed"
@@ -223,7 +223,7 @@ def test_the_death_of_a_server_ends_the_trial(rooms):
 def test_the_death_of_a_launched_rank_ends_the_trial(rooms):
     group, failure = opened("chainer")
     assert failure is None
-    os.kill(group.hello[1]["pid"], signal.SIGKILL)
+    os.kill(group.hello[1].pid, signal.SIGKILL)
     outcome = Conversation(group, time.monotonic() + 60, lambda: None).trial(JOB, None)
     group.kill()
     assert outcome.failure.status == "killed"

@@ -17,7 +17,7 @@ from steplab.core.errors import EnvironmentFault
 from steplab.core.home import home
 from steplab.runner.environments import worker
 from steplab.runner.environments.registry import Environment
-from steplab.runner.ranks.channel import Document, Lines, Said
+from steplab.runner.ranks.channel import Lines, Said
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab.runner.ranks.launchers import load_launcher
 from steplab.runner.ranks.launching import Launch, Launcher
@@ -25,6 +25,7 @@ from steplab.runner.ranks.members import members
 from steplab.runner.ranks.private_network import NoPrivateNetwork, PrivateNetwork, obstacle, open_network
 from steplab.runner.ranks.site import Locate, this_host
 from steplab_worker.job import GroupJob
+from steplab_worker.messages import AmbientVariables, Close, Hello, Message, Open
 
 TAIL_BYTES = 4000
 LOG_LIMIT_BYTES = 64 << 20
@@ -61,7 +62,7 @@ class RankGroup:
     ) -> None:
         self.key, self.environment, self.python_path = key, environment, python_path
         self.versions: dict[str, str] = {}
-        self.variables: dict[int, Document] = {}
+        self.variables: dict[int, AmbientVariables] = {}
         self.members = members(key.framework, key.processes, dict(key.options))
         self.site = locate(key.framework, self.members)
         self.room = GroupFolder()
@@ -116,7 +117,7 @@ class RankGroup:
             raise EnvironmentFault(f"the ranks' private network cannot be made ({error})") from None
 
     @property
-    def hello(self) -> dict[int, Document]:
+    def hello(self) -> dict[int, Hello]:
         """What each member said of itself."""
         return self._lines.hello
 
@@ -124,14 +125,14 @@ class RankGroup:
     def pids(self) -> set[int]:
         """The group's processes on this host: its members, and what launched them."""
         here = socket.gethostname()
-        own = {int(said["pid"]) for said in self.hello.values() if said["host"] == here}
+        own = {hello.pid for hello in self.hello.values() if hello.host == here}
         return own | set(self._launcher.pids() if self._launcher else ())
 
     def name(self, number: int) -> str:
         """What a member is called."""
         return self.members[number].name
 
-    def open_document(self, rank: int) -> Document:
+    def first_order(self, rank: int) -> Open:
         """What a member is told first."""
         job = GroupJob(
             framework=self.key.framework,
@@ -145,11 +146,11 @@ class RankGroup:
             roles=dict(Counter(member.role for member in self.members)),
             adapter_file=catalogue.adapter_file(self.key.framework),
         )
-        return {"do": "open", "group": job.document()}
+        return Open(job)
 
-    def send(self, rank: int, document: Document) -> None:
-        """Send a document; a rank that is gone shows by its end, not here."""
-        self._lines.send(rank, document)
+    def send(self, rank: int, message: Message) -> None:
+        """Send a message; a rank that is gone shows by its end, not here."""
+        self._lines.send(rank, message)
 
     def receive(self, deadline: float) -> Said | Ended | None:
         """The next thing that happens in a member; None after a second or at the deadline (monotonic)."""
@@ -209,7 +210,7 @@ class RankGroup:
     def close(self) -> None:
         """Let the ranks leave by themselves, then make sure; auxiliary processes are not asked."""
         for number in self._lines.connected():
-            self.send(number, {"do": "close"})
+            self.send(number, Close())
         ranks = [member.number for member in self.members if member.is_rank]
         self._launched.wait(ranks, time.monotonic() + GRACE_S)
         self.kill()
@@ -225,9 +226,9 @@ class RankGroup:
     def _kill_survivors(self) -> None:
         """Kill members of this host that outlived their launcher: an open line shows that the pid is still theirs."""
         here = socket.gethostname()
-        for number, said in self.hello.items():
+        for number, hello in self.hello.items():
             connection = self._lines.connection(number)
-            if connection is None or said["host"] != here:
+            if connection is None or hello.host != here:
                 continue  # elsewhere the end of the line ends them
             connection.setblocking(False)
             with contextlib.suppress(OSError):
@@ -235,7 +236,7 @@ class RankGroup:
                     continue
             connection.settimeout(GRACE_S)
             with contextlib.suppress(OSError):
-                os.kill(said["pid"], signal.SIGKILL)
+                os.kill(hello.pid, signal.SIGKILL)
                 while connection.recv(1 << 20):
                     pass
 
