@@ -32,7 +32,6 @@ from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.resolution import Resolved, resolve, unsupported
 from steplab.study.sections import Study
-from steplab_worker.machine import machine
 from steplab_worker.messages import AmbientVariables, Hello
 
 START_DEADLINE_S = 180.0  # at most
@@ -219,7 +218,7 @@ class _Attempt:
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=asdict(machine()),
+            machine=asdict(self.hello[0].machine) if self.hello else {},
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=self.training.epochs if self.training else [],

@@ -157,10 +157,13 @@ class Conversation:
             if event is not None and _is_bad(event):
                 raise _Failed(self._cause(self._failure(event, when), when))
             if time.monotonic() >= self.deadline:  # of ranks that talk without end, too
-                raise _Failed(Failure("timeout", f"no answer in time {when}", 0, self.group.tail(0)))
+                raise _Failed(Failure("timeout", f"no answer in time {when}{self._awaited()}", 0, self.group.tail(0)))
             if isinstance(event, Said):
                 return event
             self.look_around()
+
+    def _awaited(self) -> str:
+        return f": the others wait for {self.group.awaited}" if self.group.awaited else ""
 
     def _cause(self, first: Failure, when: str) -> Failure:
         """The likeliest cause: a rank that died explains why another one complains of its peer."""

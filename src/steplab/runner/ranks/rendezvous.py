@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from steplab_worker.codec import ProtocolError
 from steplab_worker.messages import Meet, Met
-
 from steplab_worker.placement import Placement
 from steplab_worker.transport import joined
 
