@@ -6,13 +6,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from steplab.analysis.summary import PHASES
 from steplab.core.trial import UNSUPPORTED, Level, is_failure
 from steplab.report.data import ReportData
+from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES
 
 Cell = str | int | float | None
 DIGITS = 9  # significant digits that are kept: no clock is better
-TIMES = ("t_iter", *PHASES, "t_wait", "t_move", "t_comm", "t_hidden", "t_exposed")
+TIMES = (ITERATION, *SHARES, *EXCHANGE_PARTS, "t_comm", "t_hidden", "t_exposed")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def tables(data: ReportData) -> list[PageTable]:
 def configurations(data: ReportData) -> PageTable:
     """One row for each configuration: median, interval, throughput, speed-up, efficiency, imbalance."""
     varied, groups = data.analysis.varied, data.analysis.groups
-    have = [phase for phase in PHASES if any(phase in group.phases for group in groups)]
+    have = [phase for phase in SHARES if any(phase in group.phases for group in groups)]
     columns = (
         *(_factor(data, name) for name in varied), Column("n", "trials"), _time("t_iter"),
         _time("t_iter_low"), _time("t_iter_high"), Column("throughput", "throughput", unit="samples/s"),

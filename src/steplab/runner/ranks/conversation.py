@@ -16,6 +16,7 @@ from steplab.runner.ranks import clocks
 from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.group import Ended, RankGroup
 from steplab_worker.job import TrialJob
+from steplab_worker.machine import Machine
 from steplab_worker.messages import (
     ClockRead,
     Failed,
@@ -40,6 +41,7 @@ class Failure:
     reason: str
     rank: int
     log_tail: str = ""
+    machine: Machine | None = None  # of a group that could not be opened, if a member came so far as to say
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from steplab.runner.ranks.rendezvous import Meeting
 from steplab.runner.ranks.site import Locate, this_host
 from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob
+from steplab_worker.machine import Machine
 from steplab_worker.messages import AmbientVariables, Close, Failed, Hello, Meet, Message, Open
 
 TAIL_BYTES = 4000
@@ -123,6 +124,11 @@ class RankGroup:
     def hello(self) -> dict[int, Hello]:
         """What each member said of itself."""
         return self._lines.hello
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine of the first member, or else of one that has come; None before any has."""
+        return self.hello[min(self.hello)].machine if self.hello else None
 
     @property
     def address(self) -> str:

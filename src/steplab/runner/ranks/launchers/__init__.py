@@ -18,8 +18,8 @@ LOCAL = "local"  # starts each member by itself on this host
 def launcher_names() -> list[str]:
     """All launchers, by name; nothing is imported.
 
-    >>> launcher_names()
-    ['local', 'mpiexec']
+    >>> "local" in launcher_names()
+    True
     """
     return sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
 
