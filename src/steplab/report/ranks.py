@@ -58,7 +58,7 @@ def _by_rank(rows: pd.DataFrame, of: str) -> RankTimes:
     return RankTimes(
         of=of,
         ranks=[int(rank) for rank in wide.index],
-        iterations=[int(one) for one in thinned.columns],
+        iterations=[int(iteration) for iteration in thinned.columns],
         compute=thinned.to_numpy(float),
         step_at=typical,
         step={part: step[part].to_numpy(float) for part in TIMED if part in step and step[part].notna().all()},

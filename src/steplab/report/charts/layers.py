@@ -27,11 +27,11 @@ def layers(data: ReportData) -> go.Figure | None:
         name = PASSES[column]
         figure.add_bar(
             x=rows[column].to_numpy(float) * 1e3, y=places, orientation="h", name=name, marker=bar(at),
-            customdata=[plain(one) for one in rows["layer"]],
+            customdata=[plain(layer) for layer in rows["layer"]],
             hovertemplate=f"%{{customdata}}: {name} %{{x:.4g}} ms<extra></extra>",
         )  # fmt: skip
     figure.update_layout(barmode="stack", bargap=0.3)
-    figure.update_yaxes(tickvals=places, ticktext=[plain(one, 32) for one in rows["layer"]], autorange="reversed")
+    figure.update_yaxes(tickvals=places, ticktext=[plain(layer, 32) for layer in rows["layer"]], autorange="reversed")
     return finish(figure, f"median time [ms] ({plain(data.layers_of)})", "", height=rows_height(len(rows)) + 40)
 
 

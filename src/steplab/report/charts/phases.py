@@ -46,11 +46,11 @@ def _medians(
     ok: pd.DataFrame, keys: list[str], columns: list[str]
 ) -> list[tuple[tuple[object, ...], dict[str, float]]]:
     grouped = ok.groupby(keys, dropna=False, sort=True)[columns].median()
-    made = []
+    medians = []
     for key, row in grouped.iterrows():
         values = {name: float(row[name]) for name in columns if row[name] == row[name]}
-        made.append((key if isinstance(key, tuple) else (key,), values))
-    return made
+        medians.append((key if isinstance(key, tuple) else (key,), values))
+    return medians
 
 
 def communication(data: ReportData) -> go.Figure | None:
