@@ -29,7 +29,7 @@ from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 if TYPE_CHECKING:
-    from steplab_worker.training import Examination
+    from steplab_worker.kinds.train import Examination
 
 
 class Unsupported(Exception):
