@@ -75,7 +75,8 @@ class Stopwatch:
 
 def not_run(failure: Failure, director: Director, since: Stopwatch, source: DataSource | None = None) -> Measured:
     """An attempt that ended before any rank had its job."""
-    return Measured(Outcome(failure=failure), director.findings(), since.started, since.seconds, source)
+    outcome, tail = Outcome(failure=failure), failure.log_tail[-LOG_CHARACTERS:]
+    return Measured(outcome, director.findings(), since.started, since.seconds, source, log_tail=tail)
 
 
 def attempt(group: RankGroup, task: Task, look_around: Callable[[], None]) -> Measured:
@@ -86,16 +87,8 @@ def attempt(group: RankGroup, task: Task, look_around: Callable[[], None]) -> Me
     conversation = Conversation(group, time.monotonic() + task.timeout_s, look_around)
     outcome = conversation.trial(task.job, task.director)
     seen = watch.end() if watch else surroundings.NOTHING
-    return Measured(
-        outcome,
-        task.director.findings(),
-        since.started,
-        since.seconds,
-        task.source,
-        ranks,
-        seen,
-        _log_tail(group, outcome),
-    )
+    tail, findings = _log_tail(group, outcome), task.director.findings()
+    return Measured(outcome, findings, since.started, since.seconds, task.source, ranks, seen, tail)
 
 
 def _log_tail(group: RankGroup, outcome: Outcome) -> str:

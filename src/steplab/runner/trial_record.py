@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def _rank(measured: Measured, ranks: RanksInfo, rank: int) -> Rank:
     return rank_part(ranks.hello[rank], outcome.results[rank], offset, gpu)
 
 
-def _versions(measured: Measured) -> Mapping[str, str]:
+def _versions(measured: Measured) -> dict[str, str]:
     """Of steplab and of what the ranks ran, and how rank 0 measured."""
     results = measured.outcome.results
     methods = results[0].measurement.methods if results else {}
