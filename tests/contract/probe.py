@@ -354,10 +354,10 @@ def prove(job, session, ask, rank):
     return Measurement({"native": ModeTimes({"t_iter": []}, [])}, 0.0, methods={"proof": proof})
 
 
-def remember(group):
+def remember(group, rendezvous):
     """In place of opening the adapter: note which rank this is, then open it."""
     GROUPS.append(group)
-    return rank_open(group)
+    return rank_open(group, rendezvous)
 
 
 PROOFS = {

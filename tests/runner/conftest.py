@@ -14,6 +14,7 @@ from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.conversation import Failure
 from steplab.runner.ranks.group import GroupKey
 from steplab_worker.job import TrialJob
+from steplab_worker.machine import machine
 from steplab_worker.messages import (
     AmbientVariables,
     Block,
@@ -51,7 +52,9 @@ class PlayedGroup:
         ranks = range(self.key.processes)
         self.versions = {"synthetic": "1"}
         self.variables = {rank: AmbientVariables({}, []) for rank in ranks}
-        self.hello = {rank: Hello(rank, 4000 + rank, "host", "token") for rank in ranks}
+        self.hello = {rank: Hello(rank, 4000 + rank, "token", machine()) for rank in ranks}
+
+    awaited = ""
 
     def name(self, number: int) -> str:
         return f"rank {number}"

@@ -48,7 +48,7 @@ MEASURED = Measured(
         EnvironmentInfo(name="e", python="/python", lock=["numpy==1"]),
         {"synthetic": "1"},
         (Variables(seen={"A": "1"}, own=[]), Variables(seen={}, own=[])),
-        {rank: Hello(rank, 100 + rank, "host", "token") for rank in range(2)},
+        {rank: Hello(rank, 100 + rank, "token", MACHINE) for rank in range(2)},
     ),
     log_tail="printed",
 )
@@ -57,7 +57,7 @@ FAILED = replace(MEASURED, outcome=Outcome(failure=Failure("crashed", "rank 1 cr
 
 def made(measured: Measured = MEASURED, told: Study | None = None, failed: tuple[Attempt, ...] = ()) -> Record:
     """The record, after a way through its file."""
-    record = trial_record(told or study(), TRIAL, measured, failed, MACHINE, "steplab run x")
+    record = trial_record(told or study(), TRIAL, measured, failed, "steplab run x")
     return parse_record(record_json(record), "r.json")
 
 
@@ -93,7 +93,13 @@ def test_a_trial_that_no_rank_took_has_no_environment() -> None:
     outcome = Outcome(failure=Failure("unsupported", "cannot", 0))
     record = made(Measured(outcome, Findings(), BEGAN, 0.0))
     assert (record.status, record.environment, record.variables) == ("unsupported", None, [])
+    assert record.machine.host is None
     assert record.versions == {"steplab": __version__}
+
+
+def test_ranks_that_could_not_be_opened_tell_their_machine() -> None:
+    outcome = Outcome(failure=Failure("failed", "no framework", 0, machine=MACHINE))
+    assert made(Measured(outcome, Findings(), BEGAN, 0.0)).machine.host == "host"
 
 
 def test_a_training_adds_its_epochs_its_target_and_its_notes() -> None:

@@ -27,7 +27,6 @@ from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.sections import Study
-from steplab_worker.machine import machine
 
 START_DEADLINE_S = 180.0  # at most
 SHORTEST_START_S = 60.0  # a framework may take that long to be imported on a busy machine, however short its trials
@@ -126,7 +125,7 @@ class Campaign:
             failure = measured.outcome.failure
             if failure is None or failure.status not in RETRIED or len(failed) >= self.study.measure.retries:
                 command = repeat_command(self.folder, trial, self.modules)
-                return trial_record(self.study, trial, measured, failed, machine(), command)
+                return trial_record(self.study, trial, measured, failed, command)
             failed.append(Attempt(status=failure.status, reason=failure.reason, seconds=measured.seconds))
 
     def _attempt(self, trial: PlannedTrial) -> Measured:

@@ -18,11 +18,10 @@ from steplab.runner.data.datasets import DataSource
 from steplab.runner.ranks.rank_record import rank_part
 from steplab.store.paths import StudyFolder
 from steplab.study.sections import Study
-from steplab_worker.machine import Machine
 
 
 def trial_record(
-    study: Study, trial: PlannedTrial, measured: Measured, attempts: Sequence[Attempt], machine: Machine, command: str
+    study: Study, trial: PlannedTrial, measured: Measured, attempts: Sequence[Attempt], command: str
 ) -> Record:
     """The record of a trial by its last attempt, after others that failed; the command repeats it."""
     failure, findings, seen = measured.outcome.failure, measured.findings, measured.seen
@@ -44,7 +43,7 @@ def trial_record(
         threads=trial.resolved.threads,
         versions=_versions(measured),
         variables=list(measured.ranks.variables) if measured.ranks else [],
-        machine=MachineInfo.model_validate(asdict(machine)),
+        machine=_machine(measured),
         environment=measured.ranks.environment if measured.ranks else None,
         data=_data_info(trial.resolved, measured.source),
         epochs=list(findings.epochs),
@@ -76,6 +75,13 @@ def _rank(measured: Measured, ranks: RanksInfo, rank: int) -> Rank:
     outcome = measured.outcome
     offset, gpu = outcome.clock_offsets_s[rank], measured.seen.gpus.get(rank)
     return rank_part(ranks.hello[rank], outcome.results[rank], offset, gpu)
+
+
+def _machine(measured: Measured) -> MachineInfo:
+    """As rank 0 described it, or the rank that failed; nothing is known where none came so far."""
+    failure = measured.outcome.failure
+    told = measured.ranks.hello[0].machine if measured.ranks else failure.machine if failure else None
+    return MachineInfo.model_validate(asdict(told)) if told else MachineInfo()
 
 
 def _versions(measured: Measured) -> dict[str, str]:
