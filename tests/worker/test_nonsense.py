@@ -29,16 +29,36 @@ from steplab_worker.messages import (
     ReadClock,
     RunTrial,
     encode,
-)  # fmt: skip
+)
+from steplab_worker.placement import Placement
 
 PATIENCE_S = 60.0
-OPEN = encode(Open(GroupJob("synthetic", 0, 1, 1, "")))
+OPEN = encode(Open(GroupJob("synthetic", 0, 1, 1, (Placement("here", 0, "127.0.0.1"),))))
 OPTIONS = {name: said["default"] for name, said in synthetic.DECLARATION["factors"].items()}
 NETWORK = {name: option.default for name, option in networks.module("mlp").OPTIONS.items()}
 JOB = TrialJob(
-    "t", 0, "step", {}, "mlp", NETWORK, (1, 28, 28), 10, "mnist", "", 4, 1, "sync", "sgd", 0.1, 0, 1, OPTIONS,
-    False, 0, 1,
-)  # fmt: skip
+    "t",
+    0,
+    "step",
+    {},
+    "mlp",
+    NETWORK,
+    (1, 28, 28),
+    10,
+    "mnist",
+    "",
+    4,
+    1,
+    "sync",
+    "sgd",
+    0.1,
+    0,
+    1,
+    OPTIONS,
+    False,
+    0,
+    1,
+)
 TRIAL = encode(RunTrial(JOB))
 
 
@@ -51,7 +71,7 @@ def folder() -> Iterator[GroupFolder]:
 
 @pytest.fixture
 def lines(folder: GroupFolder) -> Iterator[Lines]:
-    lines = Lines(folder, 1)
+    lines = Lines(folder.channel, folder.token, 1)
     yield lines
     lines.close()
 
@@ -59,7 +79,7 @@ def lines(folder: GroupFolder) -> Iterator[Lines]:
 @pytest.fixture
 def rank(folder: GroupFolder, lines: Lines) -> Iterator[subprocess.Popen[bytes]]:
     """A real rank that has greeted."""
-    command = [sys.executable, WORKER, "--channel", str(folder.channel), "--room", str(folder.path), "--rank", "0"]
+    command = [sys.executable, WORKER, "--channel", lines.address, "--room", str(folder.path), "--rank", "0"]
     # A session of its own: when its line ends, a rank kills its process group.
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert isinstance(heard(lines), Hello)
@@ -100,7 +120,7 @@ def changed(line: bytes, **fields: object) -> bytes:
         ([OPEN, TRIAL, encode(Proceed())], [Opened, Block], "the laboratory sent Proceed where Iterate was due"),
         ([OPEN, TRIAL, b"{}\n"], [Opened, Block], "the laboratory sent no name, which is no message"),
     ],
-)  # fmt: skip
+)
 def test_nonsense_of_the_laboratory_is_one_clear_end(
     rank: subprocess.Popen[bytes], lines: Lines, orders: list[bytes], said: list[type[Message]], reason: str
 ) -> None:
