@@ -106,8 +106,8 @@ def _factors(chosen: Chosen) -> Any:
 def _models(names: str, formulas: list[str], chosen: Chosen) -> list[tuple[str, PerformanceModel]]:
     """The models to compare; a formula is read now, so that a mistake in it is told at once."""
     from steplab.models import load_model_class, model_names
+    from steplab.models.families.user_formula import UserFormula
     from steplab.models.formulas.parser import parse_formula
-    from steplab.models.formulas.user_formula import UserFormula
 
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     wanted = wanted or [name for name in model_names() if name not in SLOW]

@@ -14,14 +14,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.model_selection import GroupKFold, KFold
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.core.parsing import parsing
 from steplab.models.columns.roles import Roles, canonical_order, features, roles_for
 from steplab.models.formulas.formula import Formula
-from steplab.models.judging.intervals import Conformal, calibrate, excess
+from steplab.models.held_out.folds import folds
+from steplab.models.held_out.intervals import Conformal, calibrate, excess
+from steplab.models.parameter import Parameter
 from steplab.models.solvers.threads import one_thread
+
+__all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers"]
 
 FORMAT = "steplab-model"
 # 1: first version.
@@ -29,19 +32,6 @@ VERSION = 1
 ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A fitted number with its 95 % interval, and whether the data determine it."""
-
-    name: str
-    symbol: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    identified: bool = True
-    std: float | None = None
 
 
 @dataclass(frozen=True)
@@ -267,13 +257,6 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             value = unknown[column].iloc[0]
             if value not in levels:
                 raise ModelError(f"{column} = {value!r} was not measured", hint=allowed(levels))
-
-
-def folds(rows: int, groups: Array | None, wanted: int) -> list[tuple[Array, Array]]:
-    """Train and test rows of each fold; rows of one group stay together; the same for the same input."""
-    if groups is not None and len(np.unique(groups)) > 1:
-        return list(GroupKFold(min(wanted, len(np.unique(groups)))).split(np.empty(rows), groups=groups))
-    return list(KFold(min(wanted, rows), shuffle=True, random_state=0).split(np.empty(rows)))
 
 
 def numbers(value: object, *shape: int | None) -> Array:

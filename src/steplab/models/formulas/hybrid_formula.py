@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from steplab.models.base import Parameter
-from steplab.models.formulas.formula import Formula, Node, bumps, column, level, number, op, power
+from steplab.models.formulas.formula import Formula, Node, column, level, number, op, power
 from steplab.models.formulas.physics import GROWTH_WIDTH, Factor, StepLaw, growth, overlap
-from steplab.models.learned.kriging import Kriging
+from steplab.models.parameter import Parameter
 
 Array = np.ndarray
 MEANINGS = {
@@ -32,14 +31,11 @@ def law_formula(law: StepLaw, theta: Array) -> Formula:
     return Formula(_law(law, theta))
 
 
-def corrected_formula(law: StepLaw, theta: Array, places: Sequence[Node], correction: Kriging) -> Formula:
+def corrected_formula(law: StepLaw, theta: Array, correction: Node | None) -> Formula:
     """The law times the exponential of its local correction, if there is one."""
-    if not len(correction.points):
+    if correction is None:
         return law_formula(law, theta)
-    # Bumps have width 1: coordinates and points are divided by the correction's lengths.
-    scaled = [op("div", place, number(length)) for place, length in zip(places, correction.lengths, strict=True)]
-    smooth = bumps(scaled, correction.points / correction.lengths, correction.signal * correction.weights)
-    return Formula(op("mul", _law(law, theta), op("exp", smooth)))
+    return Formula(op("mul", _law(law, theta), op("exp", correction)))
 
 
 def _law(law: StepLaw, theta: Array) -> Node:

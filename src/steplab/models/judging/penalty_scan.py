@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from steplab.models.base import Array, folds
 from steplab.models.columns.roles import Roles, canonical_order, features
+from steplab.models.held_out.folds import Array, folds
 from steplab.models.judging.selection import metrics
 from steplab.models.solvers.penalty import SCAN
 from steplab.models.solvers.power_search import search

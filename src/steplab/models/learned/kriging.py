@@ -6,6 +6,7 @@ likelihood (Rasmussen and Williams: Gaussian Processes for Machine Learning, 200
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from steplab.models.formulas.formula import bump_sum
+from steplab.models.formulas.formula import Node, bump_sum, bumps, number, op
 
 Array = np.ndarray
 ROWS_TO_LEARN = 300
@@ -38,6 +39,14 @@ class Kriging:
         if not len(self.points):
             return np.zeros(len(Z))
         return self.signal * bump_sum(Z / self.lengths, self.points / self.lengths, self.weights)
+
+    def node(self, places: Sequence[Node]) -> Node | None:
+        """The smooth part as a piece of a formula in these coordinates; None where it is zero everywhere."""
+        if not len(self.points):
+            return None
+        # Bumps have width 1: coordinates and points are divided by the lengths.
+        scaled = [op("div", place, number(length)) for place, length in zip(places, self.lengths, strict=True)]
+        return bumps(scaled, self.points / self.lengths, self.signal * self.weights)
 
 
 def nothing(dimensions: int) -> Kriging:

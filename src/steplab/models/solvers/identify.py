@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from steplab.models.base import Parameter
 from steplab.models.formulas.expression import Columns, Expression
-from steplab.models.judging.intervals import best_power, floor_of, scale_of
+from steplab.models.held_out.intervals import best_power, floor_of, scale_of
+from steplab.models.parameter import Parameter
 
 Array = np.ndarray
 FLAT = 1e-6  # a singular value below this share of the largest is a flat direction
