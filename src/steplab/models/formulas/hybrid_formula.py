@@ -112,17 +112,17 @@ def _sizes(law: StepLaw, value: dict[str, float], part: str) -> tuple[float, lis
 
 
 def _levels(law: StepLaw, value: dict[str, float], part: str) -> list[Node]:
-    found: dict[str, dict[str, float]] = {}
+    by_column: dict[str, dict[str, float]] = {}
     for factor in law.factors:
         if factor.kind == "level":
             effect = float(np.exp(value[f"{part}:{factor.column}:{factor.level}"]))
-            found.setdefault(factor.column, {factor.reference: 1.0})[factor.level] = effect
-    return [level(name, effects) for name, effects in found.items()]
+            by_column.setdefault(factor.column, {factor.reference: 1.0})[factor.level] = effect
+    return [level(name, effects) for name, effects in by_column.items()]
 
 
 def law_parameters(law: StepLaw, theta: Array, errors: Array) -> list[Parameter]:
     """The coefficients in the target's unit, with intervals and whether the data determine them."""
-    made = []
+    parameters = []
     named = {f"{part}:{f.column}:{f.level}": (part, f) for part in ("compute", "sync") for f in law.factors}
     for name, value, error in zip(law.names, theta, errors, strict=True):
         meaning, symbol = MEANINGS[name] if name in MEANINGS else _factor_meaning(*named[name])
@@ -131,8 +131,8 @@ def law_parameters(law: StepLaw, theta: Array, errors: Array) -> list[Parameter]
         limit = DETERMINED if name in MEANINGS and name != "growth" else DETERMINED_POWER
         # What is hardly narrower than its prior was told by the prior, not by the data.
         limit = GROWTH_WIDTH / 2 if name == "growth" else limit
-        made.append(Parameter(meaning, symbol, middle, low, high, bool(error < limit)))
-    return made
+        parameters.append(Parameter(meaning, symbol, middle, low, high, bool(error < limit)))
+    return parameters
 
 
 def _factor_meaning(part: str, factor: Factor) -> tuple[str, str]:

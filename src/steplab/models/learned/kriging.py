@@ -61,10 +61,10 @@ def learn(Z: Array, residuals: Array) -> Kriging:
     if dimensions == 0 or len(Z) < 8 or variance < 1e-12:
         return nothing(dimensions)
     few = _chosen(len(Z), ROWS_TO_LEARN)
-    found = _most_likely(Z[few], residuals[few], variance)
-    if found is None:
+    likely = _most_likely(Z[few], residuals[few], variance)
+    if likely is None:
         return nothing(dimensions)
-    lengths, signal, noise = found[:dimensions], float(found[dimensions]), float(found[dimensions + 1])
+    lengths, signal, noise = likely[:dimensions], float(likely[dimensions]), float(likely[dimensions + 1])
     return with_lengths(Z, residuals, lengths, signal, noise)
 
 
@@ -110,12 +110,12 @@ def _most_likely(Z: Array, residuals: Array, variance: float) -> Array | None:
     best = None
     for length in (0.1, 0.4):
         start = np.concatenate([np.full(dimensions, np.log(length)), np.full(2, np.log(variance / 2))])
-        found = minimize(
+        descent = minimize(
             _unlikelihood, start, (squares, twice, residuals), "L-BFGS-B", jac=True, bounds=limits,
             options={"maxiter": 40},
         )  # fmt: skip
-        if np.isfinite(found.fun) and (best is None or found.fun < best.fun):
-            best = found
+        if np.isfinite(descent.fun) and (best is None or descent.fun < best.fun):
+            best = descent
     return None if best is None else np.exp(best.x)
 
 
