@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from steplab import __version__
+from steplab.core import catalogue
 from steplab.core.errors import StudyError
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Rank, Record, Variables
 from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
@@ -207,7 +208,7 @@ class _Attempt:
             measure=self._measure(),
             ranks=ranks,
             threads=self.resolved.threads,
-            versions={"steplab": __version__} | self.versions | methods,
+            versions=self._versions() | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
             machine=self._machine(failure),
             environment=self.environment,
@@ -221,6 +222,10 @@ class _Attempt:
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial, self.campaign.modules),
         )
+
+    def _versions(self) -> dict[str, str]:
+        added = catalogue.distributions(self.resolved.framework, self.resolved.network)
+        return {"steplab": __version__} | added | self.versions
 
     def _measure(self) -> MeasureInfo:
         study = self.campaign.study
