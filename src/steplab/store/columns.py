@@ -58,13 +58,12 @@ def trial_rows(raws: Sequence[Raw]) -> list[dict[str, Any]]:
 
 def _known(record: Record) -> dict[str, Any]:
     """What is known without any time, and the times' columns still empty."""
-    row: dict[str, Any] = {name: record.resolved.get(name) for name in ALWAYS} | dict(record.config)
+    row: dict[str, Any] = {name: getattr(record.resolved, name) for name in ALWAYS} | dict(record.config)
     row |= {"trial": record.trial, "replicate": record.replicate, "status": record.status, "kind": record.kind}
     return row | dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan) | UNKNOWN
 
 
 def _times(record: Record, native: Series) -> dict[str, Any]:
-    samples = float(str(record.resolved["batch_size"])) * float(str(record.resolved["workers"]))
     return {
         "t_iter": native.median,
         "t_iter_low": native.low,
@@ -72,7 +71,7 @@ def _times(record: Record, native: Series) -> dict[str, Any]:
         "spread": native.spread,
         "drift": native.change,
         "iterations": len(native.times),
-        "throughput": samples / native.median if native.median else np.nan,
+        "throughput": record.resolved.step_samples / native.median if native.median else np.nan,
     }
 
 
@@ -97,8 +96,8 @@ def _around(record: Record) -> dict[str, Any]:
         "loss": record.ranks[0].loss if ok else np.nan,
         "seconds": record.seconds,
         "data_source": record.data.source,
-        "host": record.machine.get("host"),
-        "version": record.versions.get(str(record.resolved.get("framework")), ""),
+        "host": record.machine.host,
+        "version": record.versions.get(str(record.resolved.framework), ""),
         "variables": _variables(record),
         "started": record.started,
         "reason": record.reason,

@@ -55,7 +55,7 @@ def _row(record: Record, native: float, row: dict[str, float], lif: float) -> di
     if "t_c" not in row and "t_move" in row:  # an imported t_c may be known only as a whole
         row["t_c"] = row.get("t_wait", 0.0) + row["t_move"]
     # The source of an imported record may give one time for all workers, which hides their imbalance.
-    hidden = "imported" in record.measure and len(record.ranks) < int(str(record.resolved["workers"]))
+    hidden = record.measure.imported is not None and len(record.ranks) < (record.resolved.workers or 0)
     return row | {
         "t_iter_phased": phased,
         "observer_cost": phased / native - 1.0 if native and not _one_run(record) else np.nan,

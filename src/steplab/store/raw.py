@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
 from steplab.core.step_time import shares_period, step_times
-from steplab.core.trial import accumulation
 from steplab.store.communication import OVERLAP
 
 Array = NDArray[np.float64]
@@ -41,7 +40,7 @@ class Raw:
     @property
     def shared(self) -> bool:
         """Whether the ranks share one period."""
-        return shares_period(self.record.kind, str(self.record.resolved.get("strategy", "sync")))
+        return shares_period(self.record.kind, self.record.resolved.strategy)
 
     @cached_property
     def native(self) -> Array:
@@ -60,7 +59,7 @@ class Raw:
             if name == mode
         ]
         least = min(array.shape[1] for array in arrays)
-        cycle = accumulation(str(self.record.resolved.get("strategy", "sync")))
+        cycle = self.record.resolved.accumulate
         if least < cycle:  # imported averages are one row for a whole accumulation
             cycle = 1
         whole = least // cycle * cycle

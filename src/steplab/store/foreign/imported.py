@@ -11,6 +11,7 @@ from pathlib import Path
 from steplab.core import atomic
 from steplab.core.errors import InputError, StoreError
 from steplab.core.record import DataInfo, Mode, Rank, Record
+from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
 from steplab.core.trial import PLAIN_LEVELS, Level, is_plain_level, trial_id
 from steplab.store import records
 from steplab.store.paths import StudyFolder
@@ -101,11 +102,11 @@ def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
         status="ok",
         config=dict(trial.config),
         resolved=_resolved(known, len(trial.ranks)),
-        measure={"imported": study.format},
+        measure=MeasureInfo(imported=study.format),
         ranks=list(trial.ranks),
         threads=int(known.get("threads", 1)),
         versions={"imported": study.format, **trial.versions},
-        machine={"host": trial.host, "cpu": UNKNOWN},
+        machine=MachineInfo(host=trial.host, cpu=UNKNOWN),
         data=DataInfo(name=str(known.get("dataset", UNKNOWN)), source="none", samples=0),
         started=trial.started,
         seconds=seconds,
@@ -126,7 +127,7 @@ def _check_counts(known: Mapping[str, Level]) -> None:
             raise InputError(f"{value!r} is not a count", where=name, hint="give whole numbers from 1 on")
 
 
-def _resolved(known: Mapping[str, Level], ranks: int) -> dict[str, Level | dict[str, Level]]:
+def _resolved(known: Mapping[str, Level], ranks: int) -> ResolvedInfo:
     """What every trial has, where the source does not say it: one sample a batch makes throughput count batches."""
     workers = int(known.get("workers", ranks))
     whole = known.get("global_batch_size")
@@ -135,7 +136,7 @@ def _resolved(known: Mapping[str, Level], ranks: int) -> dict[str, Level | dict[
     made = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
     # Others may call their strategies as they like; only a known one tells how iterations belong together.
     right = re.fullmatch(r"sync|ps-sync|ps-async|accumulate:[1-9]\d{0,5}", str(known.get("strategy", "sync")))
-    return {**made, "strategy": right[0] if right else "sync"}
+    return ResolvedInfo.model_validate({**made, "strategy": right[0] if right else "sync"})
 
 
 def study_text(study: ForeignStudy) -> str:
