@@ -54,19 +54,19 @@ def doubt_columns(record: Record, native: Series | None) -> dict[str, Any]:
     row["throttled"] = record.throttled
     if native is None:
         return row
-    found = doubts(record, native)
-    return row | {"verdict": verdict(found), "doubts": "; ".join(map(str, found)), "outliers": native.outliers}
+    known = doubts(record, native)
+    return row | {"verdict": verdict(known), "doubts": "; ".join(map(str, known)), "outliers": native.outliers}
 
 
-def verdict(found: list[Doubt]) -> Verdict:
+def verdict(doubts: list[Doubt]) -> Verdict:
     """One word for all doubts.
 
     >>> verdict([]), verdict([Doubt("drift", "…")]), verdict([Doubt("drift", "…", bad=True)])
     ('clean', 'doubtful', 'bad')
     """
-    if not found:
+    if not doubts:
         return "clean"
-    return "bad" if any(doubt.bad for doubt in found) else "doubtful"
+    return "bad" if any(doubt.bad for doubt in doubts) else "doubtful"
 
 
 def doubts(record: Record, native: Series) -> list[Doubt]:
@@ -100,13 +100,13 @@ def _spread(spread: float) -> Doubt | None:
 
 
 def _drift(native: Series) -> Doubt | None:
-    found = native.drift
-    if abs(found.change) <= DRIFT or found.p >= DRIFT_P:
+    drift = native.drift
+    if abs(drift.change) <= DRIFT or drift.p >= DRIFT_P:
         return None
-    way = "rises" if found.change > 0 else "falls"
-    where = f"from iteration {found.at} of {len(native.times)} on" if found.at else "in the course of the trial"
+    way = "rises" if drift.change > 0 else "falls"
+    where = f"from iteration {drift.at} of {len(native.times)} on" if drift.at else "in the course of the trial"
     return Doubt(
-        "drift", f"the step time {way} by {abs(_of_the_start(found)):.0%} {where}", abs(found.change) > DRIFT_BAD
+        "drift", f"the step time {way} by {abs(_of_the_start(drift)):.0%} {where}", abs(drift.change) > DRIFT_BAD
     )
 
 

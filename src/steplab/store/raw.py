@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from steplab.core.record import Mode, Record
 from steplab.core.step_time import shares_period, step_times
 from steplab.store.communication import OVERLAP
+from steplab_worker.phases import MEASURED
 
 Array = NDArray[np.float64]
 One = TypeVar("One")
 Made = TypeVar("Made")
-RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", "t_barrier", *OVERLAP)
+RAW = (*MEASURED, "t_barrier", *OVERLAP)
 POSITION = {name: at for at, name in enumerate(RAW)}
 
 

@@ -63,11 +63,11 @@ def foreign_rank(rank: int, columns: Columns, host: str = UNKNOWN, pid: int = 0)
 def write_study(study: ForeignStudy, out: Path, command: str) -> None:
     """Write the folder of an imported study; it must not exist yet, or be empty."""
     must_be_free(out)
-    made = [_record(study, trial, command) for trial in study.trials]
+    converted = [_record(study, trial, command) for trial in study.trials]
     with appearing(out) as place:
         folder = StudyFolder(place)
         records.prepare(folder, study_text(study))
-        for record in made:
+        for record in converted:
             records.write_record(folder, record)
 
 
@@ -133,10 +133,10 @@ def _resolved(known: Mapping[str, Level], ranks: int) -> ResolvedInfo:
     whole = known.get("global_batch_size")
     batch_size = max(int(whole) // workers, 1) if whole is not None else 1
     words = dict.fromkeys(("framework", "network", "dataset", "optimizer"), UNKNOWN)
-    made = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
+    levels = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
     # Others may call their strategies as they like; only a known one tells how iterations belong together.
     right = re.fullmatch(r"sync|ps-sync|ps-async|accumulate:[1-9]\d{0,5}", str(known.get("strategy", "sync")))
-    return ResolvedInfo.model_validate({**made, "strategy": right[0] if right else "sync"})
+    return ResolvedInfo.model_validate({**levels, "strategy": right[0] if right else "sync"})
 
 
 def study_text(study: ForeignStudy) -> str:
