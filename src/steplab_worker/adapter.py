@@ -28,7 +28,7 @@ from steplab_worker.loader import Loader, Prepare
 from steplab_worker.weights import Key
 
 if TYPE_CHECKING:
-    from steplab_worker.training import Examination
+    from steplab_worker.kinds.train import Examination
 
 
 class Unsupported(Exception):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Tuple, Union
+
+from steplab_worker import codec
 
 Level = Union[bool, int, float, str]
 
@@ -35,6 +37,11 @@ class TrainingPlan:
     warmup: int  # iterations after each start that do not count as measured
     folder: str  # of the checkpoints
 
+    @classmethod
+    def of(cls, job: "TrialJob") -> "TrainingPlan":
+        """That of a training trial."""
+        return codec.decoded(cls, job.own)
+
 
 @dataclass(frozen=True)
 class TrialJob:
@@ -62,7 +69,8 @@ class TrialJob:
     memory_limit_bytes: int  # 0: none
     seed: int
     augment: str = "none"
-    train: Optional[TrainingPlan] = None  # of kind `train` only
+    learns: bool = True  # whether weights change; if not, nothing is exchanged
+    own: Dict[str, Level] = field(default_factory=dict)  # what only its kind is told
     network_file: str = ""  # where the network is described, if it is an extension
 
     def share(self, loss: Any) -> Any:

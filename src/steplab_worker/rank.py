@@ -116,7 +116,7 @@ def _opened(adapter: Any, ambient: Dict[str, str]) -> Opened:
 
 def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     """Run one trial; what it measured and used."""
-    from steplab_worker import loop, training
+    from steplab_worker import kinds
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
@@ -124,10 +124,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     try:
         session = _session(adapter, job)
         try:
-            if job.train is not None:
-                measurement = training.train(job, session, channel.ask, adapter.group.rank)
-            else:
-                measurement = loop.measure(job, session, channel.ask)
+            measurement = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
         finally:
             session.close()
     finally:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from steplab import kinds
 from steplab.core import catalogue
-from steplab.runner.directing.director import Undirected
+from steplab.kinds.director import Undirected
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey
@@ -97,6 +98,7 @@ def trial_job(
         phases=True,
         memory_limit_bytes=0,
         seed=1,
+        learns=kinds.named(kind).learns,
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from steplab import kinds
 from steplab.core import catalogue
-from steplab.study.resolution import unsupported
+from steplab.core.resolution import resolve
 from steplab_worker import networks
 from steplab_worker.weights import initial_weights
 
@@ -57,7 +58,8 @@ def str_or_way(one: str | dict[str, str]) -> str:
 def supports(framework: str, network: str, kind: str, **config: str) -> bool:
     if network in EVERY_KIND:
         return catalogue.framework(framework).layers is None
-    return not unsupported({"framework": framework, "network": network, "dataset": "cifar10", **config}, kind)
+    resolved = resolve({"framework": framework, "network": network, "dataset": "cifar10", **config})
+    return not kinds.named(kind).unsupported(resolved)
 
 
 def pairs(kind: str, names: list[str]) -> list[tuple[str, str]]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from steplab.cli._output import console, next_step, print_json, table
-from steplab.core.trial import Config, Tally, describe, tally
+from steplab.core.resolution import Resolved, graph_of
+from steplab.core.trial import Tally, describe, tally
 from steplab.core.units import seconds as shown
 from steplab.design.plan import Plan, plan
 from steplab.runner.jobs import GROUP_FACTORS, group_key
@@ -19,9 +20,7 @@ from steplab.store import records
 from steplab.store.brief import Brief
 from steplab.store.overview import overview
 from steplab.store.paths import StudyFolder
-from steplab.study.resolution import graph_of, resolve
 from steplab.study.sections import Study
-from steplab_worker import data
 
 SHOWN_TRIALS = 12
 MOST_LISTED = 100_000  # trials of a plan in its JSON document
@@ -61,7 +60,7 @@ def estimate(study: Study, trials: Plan, folder: StudyFolder, done: Set[str]) ->
     configurations = trials.configurations
     guessed = min(MOST_GUESSED, len(configurations))
     rows = np.random.default_rng(0).choice(len(configurations), guessed, replace=False)
-    each = statistics.fmean(_guess(configurations[int(row)], study) for row in rows)
+    each = statistics.fmean(_guess(trials.resolved(int(row)), study) for row in rows)
     return each * len(trials) + START_S * _groups(trials)
 
 
@@ -69,21 +68,16 @@ def _groups(trials: Plan) -> int:
     """About how many groups of ranks are started: those that differ, anew in each block."""
     rows = trials.configurations.distinct(GROUP_FACTORS).first
     few = len(rows) <= MOST_GUESSED
-    starts = len({group_key(resolve(trials.configurations[int(row)])) for row in rows}) if few else len(rows)
+    starts = len({group_key(trials.resolved(int(row))) for row in rows}) if few else len(rows)
     blocks = sum(trials.order.size(replicate) > 0 for replicate in range(trials.order.replicates))
     return min(len(trials), starts * blocks)
 
 
-def _guess(config: Config, study: Study) -> float:
+def _guess(resolved: Resolved, study: Study) -> float:
     """Seconds of one trial by its parameters: 6 FLOPs per weight and sample, more for shared weights is ignored."""
-    resolved = resolve(config)
     graph = graph_of(resolved)
     flops = 6.0 * (graph.parameters if graph else 1e6) * resolved.batch_size
-    iterations = 15 + study.measure.iterations * (2 if study.measure.phases else 1)
-    if study.about.kind == "train":
-        samples = study.data.samples or data.spec(resolved.dataset).generated
-        iterations = study.train.epochs * max(1, samples // (resolved.workers * resolved.batch_size))
-    return iterations * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)
+    return study.kind.iterations(resolved) * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)
 
 
 def show_plan(study: Study, trials: Plan, folder: StudyFolder, as_json: bool) -> None:

@@ -72,6 +72,7 @@ def _of_network(network: str, roofs: Ceilings, batch: int, shape: str, threads: 
 
 
 def _of_study(folder: Path, roofs: Ceilings, modules: Path | None) -> Iterator[Roofline]:
+    from steplab import kinds
     from steplab.cli._left_out import tell
     from steplab.store import records, tables
     from steplab.store.paths import StudyFolder
@@ -86,13 +87,13 @@ def _of_study(folder: Path, roofs: Ceilings, modules: Path | None) -> Iterator[R
     layers = loaded.layers.to_pandas()
     for rows in groups:
         record = records.read_record(StudyFolder(folder), str(rows["trial"].iloc[0]))
-        if record.kind == "infer":
-            rows = rows.assign(t_f=_inference(loaded, list(rows["trial"])))
+        if "t_f" in kinds.named(record.kind).native_phases:
+            rows = rows.assign(t_f=_native_forward(loaded, list(rows["trial"])))
         yield of_configuration(record, rows, layers, roofs, modules)
 
 
-def _inference(loaded: Tables, trials: list[str]) -> float:
-    """Median seconds of an inference's forward pass; its trials have no phased mode."""
+def _native_forward(loaded: Tables, trials: list[str]) -> float:
+    """Median seconds of the forward pass in native mode, where its iterations tell it."""
     asked = "SELECT median(t_f) FROM iterations WHERE NOT warmup AND list_contains(?, trial)"
     found = loaded.connection().execute(asked, [trials]).fetchone()
     return float("nan") if found is None or found[0] is None else float(found[0])

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab_worker.kinds import names
 
 app = command_app()
 
@@ -17,7 +18,7 @@ STARTER = """\
 
 [study]
 name = "{name}"
-{kind:<37}# step (time of an iteration) | train (accuracy, time to a target) | infer (latency)
+{kind:<37}# {kinds}
 description = ""
 
 [factors]                            # every factor takes one or several levels
@@ -46,25 +47,17 @@ timeout_s = 300
 # isolation = "process"              # fresh processes for every trial
 # memory_limit_mb = 4000             # of each rank
 
-{train}
+{sections}
 # [[exclude]]                        # combinations to leave out
 # workers = 2
 # batch_size = 128
 """
-TRAIN = """\
-[train]                              # with kind = "train" only
-epochs = 10
-target_accuracy = 0.95               # ends the training; without it all epochs are trained
-every = 1                            # look at the accuracy after so many epochs
-checkpoint_every = 1                 # save after so many epochs, to go on from when killed
-"""
-TRAIN_COMMENTED = "".join(f"# {line.replace('   #', ' #')}\n" for line in TRAIN.splitlines())
 
 
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write study.toml.")],
-    kind: Annotated[str, typer.Option(help="What a trial is: step, train or infer.")] = "step",
+    kind: Annotated[str, typer.Option(help=f"What a trial is: {', '.join(names())}.")] = "step",
     framework: Annotated[str, typer.Option(help="The framework to begin with; synthetic needs no install.")] = "torch",
     as_json: JsonOption = False,
 ) -> None:
@@ -76,11 +69,11 @@ def init(
 
     from steplab.core.catalogue import framework_names
     from steplab.core.errors import InputError, allowed, nearest
-    from steplab.core.trial import KINDS
+    from steplab.core.trial import kind_names
     from steplab.store.records import write_file
 
-    if kind not in KINDS:
-        raise InputError(f"there is no kind {kind!r}", where="--kind", hint=allowed(KINDS))
+    if kind not in kind_names():
+        raise InputError(f"there is no kind {kind!r}", where="--kind", hint=allowed(kind_names()))
     if framework not in framework_names():
         raise InputError(f"there is no framework {framework!r}", hint=nearest(framework, framework_names()))
     path = folder / "study.toml"
@@ -101,6 +94,17 @@ def init(
 
 def starter(name: str, kind: str, framework: str) -> str:
     """The text of a starter study."""
-    # What only trainings have stands there for others as a comment.
-    train = TRAIN if kind == "train" else TRAIN_COMMENTED
-    return STARTER.format(name=name, kind=f'kind = "{kind}"', framework=f'framework = ["{framework}"]', train=train)
+    from steplab import kinds
+
+    return STARTER.format(
+        name=name,
+        kind=f'kind = "{kind}"',
+        kinds=" | ".join(f"{known.name} ({known.summary})" for known in kinds.every()),
+        framework=f'framework = ["{framework}"]',
+        # What only another kind has stands there as a comment.
+        sections="".join(known.starter if known.name == kind else _commented(known.starter) for known in kinds.every()),
+    )
+
+
+def _commented(text: str) -> str:
+    return "".join(f"# {line.replace('   #', ' #')}\n" for line in text.splitlines())

@@ -14,6 +14,7 @@ import typer
 from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, progress_text
 from steplab.core.errors import InputError
 from steplab.core.units import seconds as shown
+from steplab.runner.observer import Observer
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -106,10 +107,9 @@ def _selected(trials: Plan, ids: list[str] | None) -> Plan:
 def _check_environments(trials: Plan) -> None:
     """A missing environment is better said now than in every record."""
     from steplab.runner.environments import registry
-    from steplab.study.resolution import resolve
 
     rows = trials.configurations.distinct(("framework", "environment")).first
-    needed = [resolve(trials.configurations[int(row)]) for row in rows]
+    needed = [trials.resolved(int(row)) for row in rows]
     for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
         registry.find(framework, name)
 
@@ -151,14 +151,13 @@ def _run(campaign: Campaign, left: int, limit: int | None, expected_s: float, qu
     from steplab.runner.interrupts import listening
 
     with _progress(left if limit is None else min(left, limit), expected_s, quiet) as bar:
-        campaign.on_start, campaign.on_record, campaign.look_around = bar.start, bar.record, bar.refresh
-        campaign.on_epoch, campaign.on_wait = bar.epoch, bar.wait
+        campaign.observer = bar
         with listening(bar.stopping) as stop:
             campaign.run(stop, limit)
     return stop.asked
 
 
-class _Bar:
+class _Bar(Observer):
     """A campaign's progress: done, failed, unsupported, time left. Drawn when something happens, or every second."""
 
     def __init__(self, progress: Progress, total: int, expected_s: float | None) -> None:
@@ -167,22 +166,22 @@ class _Bar:
         self.task = progress.add_task("starting", total=total, failed="", unsupported="", left=_left(expected_s))
         self.began = time.monotonic()
 
-    def start(self, trial: Trial) -> None:
+    def on_start(self, trial: Trial) -> None:
         from steplab.core.trial import describe
 
         self.progress.update(self.task, description=describe(trial.config))
         self.progress.refresh()
 
-    def wait(self, trial: Trial, holder: str) -> None:
+    def on_wait(self, trial: Trial, holder: str) -> None:
         self.progress.console.print(f"waiting for the trial {trial.id}: it is claimed by {holder}")
 
-    def epoch(self, trial: Trial, epoch: int) -> None:
+    def on_progress(self, trial: Trial, news: str) -> None:
         from steplab.core.trial import describe
 
-        self.progress.update(self.task, description=f"epoch {epoch} done, {describe(trial.config)}")
+        self.progress.update(self.task, description=f"{news}, {describe(trial.config)}")
         self.progress.refresh()
 
-    def record(self, record: Record) -> None:
+    def on_record(self, record: Record) -> None:
         from steplab.core.trial import tally
 
         self.statuses.append(record.status)
@@ -192,9 +191,9 @@ class _Bar:
         failed = f"{ended.failed} failed" if ended.failed else ""
         unsupported = f"{ended.unsupported} unsupported" if ended.unsupported else ""
         self.progress.update(self.task, advance=1, failed=failed, unsupported=unsupported)
-        self.refresh()
+        self.on_tick()
 
-    def refresh(self) -> None:
+    def on_tick(self) -> None:
         finished = len(self.statuses)
         if finished:
             passed, open_ = time.monotonic() - self.began, self.total - finished

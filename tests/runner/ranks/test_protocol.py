@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steplab.core.measurement import Measure
 from steplab.core.record import DataInfo, Record, parse_record
 from steplab.core.trial import Status, trial_id
-from steplab.runner.directing.step import StepDirector
-from steplab.runner.directing.train import TrainingDirector
+from steplab.kinds.blocks import BlockDirector
+from steplab.kinds.train import Train, TrainingDirector
 from steplab.runner.ranks import channel, conversation
 from steplab.runner.ranks.channel import Lines, Said
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
@@ -28,7 +29,6 @@ from steplab.runner.ranks.group import Ended, GroupKey
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab.runner.ranks.rank_record import rank_part
 from steplab.store.records import record_json
-from steplab.study.sections import Measure, Train
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.messages import (
     LABORATORY_MESSAGES,
@@ -211,7 +211,7 @@ def outcome_of(group: PlayedGroup, kind: str = "step", patience_s: float = PATIE
     if kind == "train":
         director: Any = TrainingDirector(Train(epochs=3, checkpoint_every=2), patience_s)
     else:
-        director = StepDirector(Measure(iterations=4, warmup=1, precision=0.1), 1)
+        director = BlockDirector(Measure(iterations=4, warmup=1, precision=0.1), 1)
     return talk.trial(TrialJob(**{**vars(JOB), "kind": kind}), director)
 
 
@@ -321,7 +321,7 @@ def test_half_a_line_is_waited_for_until_the_deadline() -> None:
 
 def test_a_rank_without_end_is_stopped_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one that is always right."""
-    monkeypatch.setattr(StepDirector, "_measured_left", lambda director: 1)
+    monkeypatch.setattr(BlockDirector, "_measured_left", lambda director: 1)
     with played() as group:
         failure = outcome_of(group).failure
     assert failure is not None

@@ -76,7 +76,7 @@ def trial_job(job, options):
     known.update(network_options={}, input_shape=tuple(job["shape"]), classes=10, dataset="", data_folder="")
     known.update(batch_size=job["batch"], accumulate=1, strategy="sync", optimizer="sgd", learning_rate=0.01)
     known.update(loader_workers=0, prefetch=2, options=options, phases=False, memory_limit_bytes=0, seed=job["seed"])
-    return TrialJob(**known)
+    return TrialJob(learns=False, **known)
 
 
 def answer(adapter, framework, job):

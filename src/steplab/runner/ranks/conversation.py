@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from steplab.core.errors import EnvironmentFault
 from steplab.core.files import readable
 from steplab.core.trial import Status
-from steplab.runner.directing.director import Director, OutOfTurn, said_by
+from steplab.kinds.director import Director, OutOfTurn, said_by
 from steplab.runner.ranks import clocks
 from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.group import Ended, RankGroup

@@ -70,11 +70,11 @@ class Session(base.Session):
         self.layer_method = "pieces"
         self.pieces: Any = None
         self.walk: Optional[LayerWalk] = None
-        self.overlap_method = "difference" if mesh is not None and job.kind != "infer" else "none"
+        self.overlap_method = "difference" if mesh is not None and job.learns else "none"
 
     def enter(self, mode: str) -> None:
         """Global arrays for native steps over several ranks, local ones otherwise."""
-        wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.kind != "infer"
+        wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.learns
         if wanted != self.shared:
             same, mine = (globally, by_rank) if wanted else (locally, of_rank)
             self.trained, self.moments = same(self.mesh, (self.trained, self.moments))
@@ -166,7 +166,7 @@ class Session(base.Session):
     def loss(self) -> float:
         """The last batch's loss on this rank (of an inference: the mean of its outputs)."""
         value = of_rank(self.mesh, self.value) if self.shared else self.value
-        return float(np.mean(np.asarray(value))) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(np.mean(np.asarray(value))) * (self.job.accumulate if self.job.learns else 1)
 
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""

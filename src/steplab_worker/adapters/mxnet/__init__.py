@@ -61,7 +61,7 @@ class Session(base.Session):
         self.weights = {key: self.block.parameter(*key) for key in _trainable(graph)}
         for parameter in self.weights.values():
             parameter.grad_req = "add" if job.accumulate > 1 else "write"
-        self.store: Optional[Store] = store if job.kind != "infer" else None
+        self.store: Optional[Store] = store if job.learns else None
         self.overlap_method = "difference" if self.store is not None else "none"
         self.updater = mx.optimizer.get_updater(optimizer(job, 1.0 / group.workers))
         if self.store is not None:
@@ -216,7 +216,7 @@ class Session(base.Session):
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
-        return float(self.value.mean().asscalar()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(self.value.mean().asscalar()) * (self.job.accumulate if self.job.learns else 1)
 
     def close(self) -> None:
         """Free the network: blocks and parameters point at each other."""

@@ -61,7 +61,7 @@ class Session(base.Session):
         self.job, self.group, self.device = job, group, device
         torch.manual_seed(job.seed)
         module = make_module(job.network) if graph is None else build_module(graph, weights)
-        self.module = module.to(device).train(job.kind != "infer")
+        self.module = module.to(device).train(job.learns)
         self.net = self._wrapped()
         self.overlap_method = "hook" if isinstance(self.net, nn.parallel.DistributedDataParallel) else "none"
         self.buckets: Optional[BucketClock] = None
@@ -72,7 +72,7 @@ class Session(base.Session):
 
     def _wrapped(self) -> nn.Module:
         net: Any = torch.compile(self.module) if self.job.options["compile"] else self.module
-        if self.group.workers == 1 or self.job.kind == "infer":
+        if self.group.workers == 1 or not self.job.learns:
             return net
         devices = [self.device.index] if self.device.type == "cuda" else None
         # An explicit size would do away with the small first bucket.
@@ -244,7 +244,7 @@ class Session(base.Session):
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
-        return float(self.value.float().mean()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(self.value.float().mean()) * (self.job.accumulate if self.job.learns else 1)
 
 
 class _LayerClock:

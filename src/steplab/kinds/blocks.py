@@ -1,4 +1,4 @@
-"""When a trial is warm and when it has been measured long enough: pure decisions on times."""
+"""Directs blocks of iterations: when a trial is warm and when it has been measured long enough; pure decisions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab.core.measurement import Measure
 from steplab.core.steadiness import median_error
 from steplab.core.step_time import step_times
 from steplab.core.warm_up import BLOCK, CAP, is_steady
-from steplab.runner.directing.director import OutOfTurn, all_of
-from steplab.study.sections import Measure
+from steplab.kinds.director import Findings, OutOfTurn, all_of
 from steplab_worker.messages import Block, Iterate, Measurement, Message
 
 PHASED_WARMUP = 2
@@ -26,7 +26,7 @@ def is_precise(times: NDArray[np.float64], precision: float) -> bool:
 
 
 @dataclass
-class StepDirector:
+class BlockDirector:
     """Tells the ranks of one trial how many iterations to run next."""
 
     measure: Measure
@@ -64,6 +64,10 @@ class StepDirector:
             counts = {name: len(mode.warmup) for name, mode in measurement.modes.items()}
             if not self.ended or counts != self.asked:
                 raise OutOfTurn(rank, f"sent a Result of {_listed(counts)} where {_listed(self.asked)} were due")
+
+    def findings(self) -> Findings:
+        """Nothing beside the times."""
+        return Findings()
 
     def next(self, mode: str, block: Sequence[Sequence[float]]) -> tuple[int, bool, bool]:
         """After a block of times per rank: how many iterations next, whether they are warm-up, and the last ones.

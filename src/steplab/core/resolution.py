@@ -1,14 +1,12 @@
-"""Which combinations of levels make a trial: applicable factors, defaults, and reasons why not."""
+"""What a combination of levels means: its applicable factors, its defaults, its network, and why it is impossible."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from steplab.core import catalogue
 from steplab.core.trial import Config, Level, accumulation
-from steplab.study.sections import Factor
 from steplab_worker import data
 from steplab_worker.graph import Graph, GraphError
 
@@ -107,47 +105,3 @@ def impossible(config: Config) -> str:
     except GraphError as error:
         return str(error)
     return ""
-
-
-def deciding(factors: Mapping[str, Factor]) -> list[str]:
-    """The factors of a study that decide whether a combination is impossible; all others may take any level."""
-    networks = factors.get("network", (catalogue.general()["network"].default,))
-    assert isinstance(networks, tuple)
-    known = {"network", "dataset"} | ({"global_batch_size", "workers"} if "global_batch_size" in factors else set())
-    for network in networks:
-        options = catalogue.network_options(str(network))
-        known |= {name for name, option in options.items() if option.shapes}
-    return [name for name in factors if name in known]
-
-
-def unsupported(config: Config, kind: str) -> str:
-    """Why this framework cannot run the combination, or an empty string."""
-    resolved = resolve(config)
-    framework = catalogue.framework(resolved.framework)
-    strategy = resolved.strategy.partition(":")[0]
-    if kind not in framework.kinds:
-        return f"{framework.title} has no trials of kind {kind!r} here, only {', '.join(framework.kinds)}"
-    if kind != "infer" and strategy not in framework.strategies:
-        return f"{framework.title} has no strategy {strategy!r} here, only {', '.join(framework.strategies)}"
-    for refusal in framework.unsupported:
-        if _matches(refusal.when, resolved, kind):
-            return f"{framework.title}: {refusal.because}"
-    graph = graph_of(resolved)
-    if graph is None:
-        return "" if resolved.framework == "torch" else "a network of one's own runs in PyTorch only"
-    if kind == "train" and graph.loss != "cross-entropy":
-        return f"{resolved.network} does not classify, and training trials look at the accuracy"
-    missing = {layer.kind for layer in graph.layers} - set(framework.layers or [layer.kind for layer in graph.layers])
-    return f"{framework.title} has no layer of kind {', '.join(sorted(missing))} here" if missing else ""
-
-
-def _matches(when: Mapping[str, tuple[Level, ...]], resolved: Resolved, kind: str) -> bool:
-    have: dict[str, Level] = {
-        **resolved.framework_options,
-        "kind": kind,
-        "network": resolved.network,
-        "optimizer": resolved.optimizer,
-        "strategy": resolved.strategy.partition(":")[0],
-        "workers": "several" if resolved.workers > 1 else "one",
-    }
-    return all(have[name] in values for name, values in when.items())

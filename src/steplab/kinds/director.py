@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
+from steplab.core.record import Epoch
 from steplab_worker.codec import ProtocolError
 from steplab_worker.messages import M, Measurement, Message, Result, expected
 
@@ -15,6 +17,15 @@ class OutOfTurn(Exception):
     def __init__(self, rank: int, what: str) -> None:
         super().__init__(what)
         self.rank, self.what = rank, what
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a director adds to the record of its trial, beside the times that the ranks send."""
+
+    notes: tuple[str, ...] = ()  # what a person should know of it
+    epochs: tuple[Epoch, ...] = ()
+    target_accuracy: float | None = None
 
 
 class Director(Protocol):
@@ -28,6 +39,9 @@ class Director(Protocol):
     def check(self, measurements: Mapping[int, Measurement]) -> None:
         """OutOfTurn unless the ranks have measured what they were told to."""
 
+    def findings(self) -> Findings:
+        """What it has learned so far."""
+
 
 class Undirected:
     """Directs ranks that need no direction: those of benchmarks and proofs, with a loop of their own."""
@@ -40,6 +54,10 @@ class Undirected:
 
     def check(self, measurements: Mapping[int, Measurement]) -> None:
         """Whatever they have measured is right."""
+
+    def findings(self) -> Findings:
+        """Nothing beside the times."""
+        return Findings()
 
 
 def all_of(asked: Mapping[int, Message], kind: type[M]) -> dict[int, M]:

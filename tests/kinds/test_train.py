@@ -1,4 +1,4 @@
-"""The section [train]: what it may say, and with which kind of study."""
+"""Trials of kind train: the section, what cannot be trained, the director, the columns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from steplab.core.errors import StudyError
+from steplab.core.resolution import resolve
+from steplab.kinds.train import Train, TrainKind
 from steplab.study.file import parse_study
-from steplab.study.resolution import unsupported
 from steplab.study.sections import Study
 
 
@@ -18,8 +19,7 @@ def study(train: str, kind: str = "train") -> Study:
 
 
 def test_it_may_be_left_out() -> None:
-    assert study("").train.epochs == 10
-    assert study("").train.target_accuracy is None
+    assert study("").section == Train(epochs=10, target_accuracy=None)
 
 
 WRONG = {
@@ -29,7 +29,7 @@ WRONG = {
     "target_accuracy = 95": "less than or equal to 1",
     "target_accuracy = nan": "train.target_accuracy",
     "checkpoint_every = -1": "train.checkpoint_every",
-    "every = 20": "the accuracy would be looked at after the last epoch only",
+    "every = 20": "line 7, train.every: the accuracy would be looked at after the last of 10 epochs only (it is 20)",
     "validation_samples = 0": "train.validation_samples",
 }
 
@@ -65,5 +65,5 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_trained_says_why(name: str) -> None:
     config, reason = REFUSED[name]
-    assert reason in unsupported(config, "train")
-    assert unsupported({"framework": "torch"}, "train") == ""
+    assert reason in TrainKind.unsupported(resolve(config))
+    assert TrainKind.unsupported(resolve({"framework": "torch"})) == ""

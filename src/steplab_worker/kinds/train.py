@@ -1,4 +1,4 @@
-"""The training loop: whole epochs, a look at the accuracy after them, and checkpoints to go on from.
+"""Trials of kind `train`: whole epochs, a look at the accuracy after them, and checkpoints to go on from.
 
 The laboratory says after each epoch whether to save a checkpoint and whether to go on, so all ranks agree. Times come
 from the session's stamps as in `loop`, at both ends of each iteration; the losses are read between iterations. An epoch
@@ -36,17 +36,18 @@ Predict = Callable[[np.ndarray], np.ndarray]
 ALL = 0
 
 
-def train(job: TrialJob, session: Session, ask: Ask, rank: int) -> Measurement:
+def run(job: TrialJob, session: Session, ask: Ask, rank: int) -> Measurement:
     """Train as the laboratory directs; the raw times of every iteration and the last epoch's loss."""
     session.enter("native")
     source = session.source()
-    shelf = Checkpoints(job.train.folder, identity(job), rank)
+    plan = TrainingPlan.of(job)
+    shelf = Checkpoints(plan.folder, identity(job), rank)
     try:
-        run = _Run(job, job.train, session, source, shelf)
-        go_on = run.begin(ask)
+        training = _Training(job, plan, session, source, shelf)
+        go_on = training.begin(ask)
         while go_on:
-            go_on = run.epoch(ask)
-        return Measurement({"native": run.mode()}, run.loss)
+            go_on = training.epoch(ask)
+        return Measurement({"native": training.mode()}, training.loss)
     finally:
         shelf.close()
         source.close()
@@ -88,7 +89,7 @@ def _parts(indices: np.ndarray, length: int) -> List[np.ndarray]:
     return [indices[start : start + length] for start in range(0, len(indices), length)]
 
 
-class _Run:
+class _Training:
     """One rank's training, from the start or from a checkpoint."""
 
     def __init__(self, job: TrialJob, plan: TrainingPlan, session: Session, source: Source, shelf: Checkpoints):
