@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Tuple, Union
 
 from steplab_worker import codec
+from steplab_worker.placement import Placement
 
 Level = Union[bool, int, float, str]
 
@@ -18,12 +19,17 @@ class GroupJob:
     rank: int
     workers: int
     threads: int
-    rendezvous: str  # a folder all ranks of the group see, empty at the start
+    placements: Tuple[Placement, ...]  # of all members of the group, by number
     python_path: List[str] = field(default_factory=list)  # where the study's own networks are
     strategy: str = ""  # without its count; empty where one group serves all strategies
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
     roles: Dict[str, int] = field(default_factory=dict)  # how many processes of each there are
     adapter_file: str = ""  # where the framework's adapter is, if it is an extension
+
+    @property
+    def placement(self) -> Placement:
+        """Where this member is."""
+        return self.placements[self.rank]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey
 from steplab.runner.ranks.pool import Pool
-from steplab_worker import networks
 from steplab_worker.job import TrialJob
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -75,7 +74,7 @@ def trial_job(
     learning_rate: float = 0.002,
 ) -> TrialJob:
     """The job of a proof, at a network's usual input unless a shape is given."""
-    known = None if network.startswith("every-kind") else networks.module(network)
+    known = None if network.startswith("every-kind") else catalogue.network_module(network)
     return TrialJob(
         trial="proof",
         replicate=1,
@@ -83,6 +82,7 @@ def trial_job(
         config=proof,
         network=network,
         network_options=network_options or {},
+        network_file=catalogue.network_file(network) if known else "",
         input_shape=shape or (known.INPUT if known else (1,)),
         classes=10,
         dataset="",

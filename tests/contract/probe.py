@@ -60,16 +60,16 @@ def every_kind(dimensions: int) -> Graph:
     return net.graph()
 
 
-def build(name, options=None, input_shape=None, classes=None):
+def build(name, options=None, input_shape=None, classes=None, file=""):
     """Networks as the laboratory knows them, without dropout, and those of `every_kind`."""
     if name.startswith("every-kind-"):
         return every_kind(int(name[len("every-kind-")]))
-    return networks_build(name, options, input_shape, classes).without_dropout()
+    return networks_build(name, options, input_shape, classes, file).without_dropout()
 
 
 def batches(job, number, rows):
     """Seeded batches; labels of the reconstruction play no part."""
-    graph = build(job.network, job.network_options, job.input_shape, job.classes)
+    graph = build(job.network, job.network_options, job.input_shape, job.classes, job.network_file)
     rng = np.random.default_rng(3)
     for _ in range(number):
         samples = rng.standard_normal((rows, *graph.input_shape)).astype(np.float32)
@@ -354,10 +354,10 @@ def prove(job, session, ask, rank):
     return Measurement({"native": ModeTimes({"t_iter": []}, [])}, 0.0, methods={"proof": proof})
 
 
-def remember(group):
+def remember(group, rendezvous):
     """In place of opening the adapter: note which rank this is, then open it."""
     GROUPS.append(group)
-    return rank_open(group)
+    return rank_open(group, rendezvous)
 
 
 PROOFS = {

@@ -12,6 +12,8 @@ from steplab_worker.adapters import replay, synthetic
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.kinds import infer
 from steplab_worker.messages import Iterate, Measurement
+from steplab_worker.placement import Placement
+from steplab_worker.rendezvous import Rendezvous
 
 LAW = {"io_s": 0.5, "h2d_s": 0.25, "compute_s": 3.0, "sample_s": 1.5}
 BATCH = 4
@@ -38,7 +40,8 @@ def three_blocks() -> Any:
 
 @pytest.fixture
 def measured() -> Measurement:
-    adapter = synthetic.Adapter(GroupJob("synthetic", 0, 1, 1, ""))
+    group = GroupJob("synthetic", 0, 1, 1, (Placement("here", 0, "127.0.0.1"),))
+    adapter = synthetic.Adapter(group, Rendezvous(group, three_blocks()))
     graph = networks.build("mlp", {n: o.default for n, o in networks.module("mlp").OPTIONS.items()}, (1, 28, 28), 10)
     return infer.run(job(), adapter.session(job(), graph, {}), three_blocks(), 0)
 

@@ -31,7 +31,6 @@ from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.sections import Study
-from steplab_worker.machine import machine
 from steplab_worker.messages import AmbientVariables, Hello
 
 START_DEADLINE_S = 180.0  # at most
@@ -183,6 +182,11 @@ class _Attempt:
         self.source = self.campaign.source(self.resolved)
         return self.campaign.outcome(self.trial, self)
 
+    def _machine(self, failure: Failure | None) -> MachineInfo:
+        """As a rank described it; nothing is known where none came so far."""
+        told = self.hello[0].machine if self.hello else failure.machine if failure else None
+        return MachineInfo.model_validate(asdict(told)) if told else MachineInfo()
+
     def record(self, outcome: Outcome, attempts: list[Attempt], seconds: float) -> Record:
         """The record of this, the last, attempt."""
         study, failure = self.campaign.study, outcome.failure
@@ -205,7 +209,7 @@ class _Attempt:
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=MachineInfo.model_validate(asdict(machine())),
+            machine=self._machine(failure),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=list(findings.epochs),

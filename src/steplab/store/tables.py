@@ -67,7 +67,7 @@ class Tables:
     def table(self, name: str) -> pa.Table:
         """One table as Arrow."""
         if name not in self.names():
-            raise TableError(f"there is no table {name!r}", where="--table", hint=nearest(name, self.names()))
+            raise TableError(f"there is no table {name!r}", where="table", hint=nearest(name, self.names()))
         table = self._named(name)
         return pa.Table.from_pandas(table, preserve_index=False) if isinstance(table, pd.DataFrame) else table
 

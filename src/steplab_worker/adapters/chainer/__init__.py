@@ -21,6 +21,7 @@ from steplab_worker import adapter as base
 from steplab_worker.adapters.chainer.layers import LayerClock, build_chain
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 DECLARATION = {
@@ -249,8 +250,8 @@ def _optimizer(job: TrialJob) -> Any:
 class Adapter(base.Adapter):
     """Chainer in one rank."""
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         self.communicator = _communicator() if group.workers > 1 else None
 
     def versions(self) -> Dict[str, str]:

@@ -28,7 +28,7 @@ from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, 
 from steplab_worker.adapters.jax.pieces import JaxPieces
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
-from steplab_worker.rendezvous import addresses
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 DECLARATION = {
@@ -358,17 +358,17 @@ class Adapter(base.Adapter):
 
     phase_method = "separate-compilation"
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         # XLA's CPU client sizes its thread pools by these, when it is made.
         os.environ["PJRT_NPROC"] = os.environ["NPROC"] = str(group.threads)
         self.holder: Optional[socket.socket] = None
         self.mesh: Any = None
         if group.workers > 1:
-            found, self.holder = addresses(group.rendezvous, "jax", group.rank, group.workers)
+            (coordinator, *_), self.holder = rendezvous.addresses()
             jax.distributed.initialize(
-                found[0], group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
-                coordinator_bind_address=found[0],
+                coordinator, group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
+                coordinator_bind_address=coordinator,
             )  # fmt: skip
             self.mesh = Mesh(np.array([first_of(rank) for rank in range(group.workers)]), (AXIS,))
 

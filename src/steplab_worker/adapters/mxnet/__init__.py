@@ -21,6 +21,7 @@ from steplab_worker.adapters.mxnet.layers import LayerClock, build_block
 from steplab_worker.adapters.mxnet.store import Store, memory, optimizer, serve, set_updates
 from steplab_worker.graph import Graph, size
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 __all__ = ["DECLARATION", "Adapter", "Session", "serve"]
@@ -262,9 +263,9 @@ def _criterion(loss: str) -> Any:
 class Adapter(base.Adapter):
     """MXNet in one rank."""
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
-        self.store = Store(group) if group.workers > 1 else None
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
+        self.store = Store(group, rendezvous) if group.workers > 1 else None
 
     def versions(self) -> Dict[str, str]:
         """MXNet and the device."""

@@ -36,7 +36,7 @@ from steplab_worker.adapters.tensorflow.pieces import TensorFlowPieces
 from steplab_worker.adapters.tensorflow.place import Place, devices
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
-from steplab_worker.rendezvous import addresses
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 DECLARATION = {
@@ -363,8 +363,8 @@ class Adapter(base.Adapter):
 
     phase_method = "separate-compilation"
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         tf.get_logger().setLevel("ERROR")  # a trial's functions are traced anew; it would warn of that
         self.place: Optional[Place] = None
         self.holder: Optional[socket.socket] = None
@@ -387,9 +387,9 @@ class Adapter(base.Adapter):
         if mirrored:
             return Place(tf.distribute.MirroredStrategy(devices(workers)), 0, 1, workers, workers)
         if workers > 1 and job.learns:
-            found, self.holder = addresses(self.group.rendezvous, "tensorflow", rank, workers)
+            servers, self.holder = self.rendezvous.addresses()
             os.environ["TF_CONFIG"] = json.dumps(
-                {"cluster": {"worker": found}, "task": {"type": "worker", "index": rank}}
+                {"cluster": {"worker": servers}, "task": {"type": "worker", "index": rank}}
             )
             return Place(tf.distribute.MultiWorkerMirroredStrategy(), rank, workers, workers)
         return Place(tf.distribute.get_strategy(), rank, workers, 1)

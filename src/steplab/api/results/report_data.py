@@ -1,4 +1,7 @@
-"""What `report` and `serve` share: a study's folder read into what a report shows."""
+"""What the report of a study shows, from its folder.
+
+Libraries are imported on the way: while models are fitted in a process of their own, this one imports and analyses.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 
     from steplab.analysis.roofline.points import Roofline
     from steplab.analysis.study import Analysis
+    from steplab.api.modelling.rows import Columns
+    from steplab.api.study_data import StudyData
     from steplab.core.background import BackgroundProcess
     from steplab.models.base import PerformanceModel
     from steplab.models.columns.training_rows import Chosen
@@ -40,29 +45,26 @@ def fitter(folder: Path) -> AbstractContextManager[BackgroundProcess | None]:
 
 
 def report_data(
-    folder: Path, models: str = "", budget_s: float = BUDGET_S, beside: BackgroundProcess | None = None
+    results: StudyData, models: Columns = (), budget_s: float = BUDGET_S, beside: BackgroundProcess | None = None
 ) -> ReportData:
-    """Everything that the report of the study in a folder shows; models are fitted beside, if that process is there."""
-    from steplab.store import tables
+    """Everything that the report of a study shows; models are fitted beside, if that process is there."""
     from steplab.store.paths import StudyFolder
 
     names, files = _asked(models)
-    place = StudyFolder(folder)
-    loaded = tables.load(folder)
-    chosen = _chosen(folder, loaded)
+    place = StudyFolder(results.folder)
+    loaded = results.tables
+    chosen = _chosen(results.folder, loaded)
     # What comes next takes its time, imports too: the other process is to begin first.
     fit = functools.partial(_fitted, chosen, names, files, budget_s)
     fitted = beside.begin(fit) if beside else fit
 
     from steplab.analysis.study import analyse
     from steplab.report.data import Tabled, gather
-    from steplab.study.file import read_study
 
-    study = read_study(place.study, place.read)
     analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
-    origin = _provenance(place, study, loaded)
-    about = study.about
+    origin = _provenance(place, results.study, loaded)
+    about = results.study.about
     roofs = _roofline(place, tabled, analysis)
     logs = _logs(place, loaded.trials)
     modelled = _with_forecast(fitted(), chosen, analysis)
@@ -75,7 +77,7 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
     A report measures nothing: `steplab roofline` does, and keeps the ceilings. They are those of the CPU and bound
     nothing that ran on a GPU or on a virtual clock.
     """
-    from steplab.cli._roofline_source import of_configuration
+    from steplab.api.results.rooflines import of_configuration
     from steplab.core.errors import SteplabError
     from steplab.report.data import layer_profile
     from steplab.runner.instruments.ceilings import known_ceilings
@@ -95,10 +97,13 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
         return None  # a network that cannot be counted has no roofline
 
 
-def _asked(models: str) -> tuple[list[str], list[tuple[str, PerformanceModel]]]:
+def _asked(models: Columns) -> tuple[list[str], list[tuple[str, PerformanceModel]]]:
     """The models that were asked for: names are to be fitted, files were fitted before."""
-    words = [word.strip() for word in models.split(",") if word.strip()]
-    files = [(Path(word).stem, _read(word)) for word in words if word.endswith(".json")]
+    from steplab.api.modelling.model_file import read_model
+    from steplab.api.modelling.rows import listed
+
+    words = listed(models)
+    files = [(Path(word).stem, read_model(Path(word))) for word in words if word.endswith(".json")]
     names = [word for word in words if not word.endswith(".json")]
     if names:
         _check_names(names)
@@ -123,12 +128,6 @@ def _with_forecast(made: Modelled, chosen: Chosen | str, analysis: Analysis) -> 
     return made if isinstance(chosen, str) else with_forecast(made, chosen, fastest)
 
 
-def _read(path: str) -> PerformanceModel:
-    from steplab.cli._model_file import read_model
-
-    return read_model(Path(path))
-
-
 def _check_names(names: list[str]) -> None:
     """A wrong name is told before anything is fitted."""
     from steplab.core.errors import ModelError, nearest
@@ -136,7 +135,7 @@ def _check_names(names: list[str]) -> None:
 
     for name in names:
         if name not in model_names():
-            raise ModelError(f"there is no model {name!r}", where="--models", hint=nearest(name, model_names()))
+            raise ModelError(f"there is no model {name!r}", hint=nearest(name, model_names()))
 
 
 def _chosen(folder: Path, loaded: Tables) -> Chosen | str:

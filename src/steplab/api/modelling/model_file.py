@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import orjson
 
 from steplab.core.errors import ModelError, StoreError
+from steplab.core.files import read_regular
+from steplab.core.parsing import parsing
+from steplab.models import model_from_document
+from steplab.models.base import PerformanceModel
+from steplab.store.records import write_file
 
 MOST_BYTES = 256 << 20  # a forest of many trees has some megabytes
-
-if TYPE_CHECKING:
-    from steplab.models.base import PerformanceModel
 
 
 def write_model(model: PerformanceModel, path: Path) -> None:
     """Write a model's JSON document; the file is complete or it is not there."""
-    import orjson
-
-    from steplab.store.records import write_file
-
     content = orjson.dumps(model.to_document(), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,12 +28,6 @@ def write_model(model: PerformanceModel, path: Path) -> None:
 
 def read_model(path: Path) -> PerformanceModel:
     """The model in a file."""
-    import orjson
-
-    from steplab.core.files import read_regular
-    from steplab.core.parsing import parsing
-    from steplab.models import model_from_document
-
     with parsing("this is not a JSON document", str(path), ModelError):
         document = orjson.loads(read_regular(path, MOST_BYTES))
     try:

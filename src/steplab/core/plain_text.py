@@ -1,30 +1,12 @@
-"""Text that a person wrote, made fit for charts and pages; and sentences with the section that proves them."""
+"""Text that a person wrote, made fit for charts, pages and notebooks: one line, not too long, no markup."""
 
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
-
-from steplab.analysis.sentences import Sentence
 
 LONGEST = 60
 RIGHT_TO_LEFT = ("R", "AL")
 ISOLATE, END_ISOLATE = "\u2068", "\u2069"
-# What other modules call their evidence, and the section of the page that shows it.
-SECTIONS = {"configurations": "step-time", "scaling": "speed-up", "frameworks": "factors"}
-
-
-@dataclass(frozen=True)
-class Said:
-    """A sentence of the answer and the section of the page that holds its evidence ("" for none)."""
-
-    text: str
-    evidence: str = ""
-
-
-def said(sentence: Sentence) -> Said:
-    """A finding's sentence with the page's own name of the section that proves it."""
-    return Said(sentence.text, SECTIONS.get(sentence.evidence, sentence.evidence))
 
 
 def plain(value: object, longest: int = LONGEST) -> str:
