@@ -23,8 +23,8 @@ def drawn_floors() -> list[set[str]]:
 def held_floors() -> list[set[str]]:
     """The layers that are linted, and the worker below them."""
     (contract,) = (contract for contract in LINTED if contract["name"] == "Imports go downward only")
-    layers = [{name.strip().removeprefix("steplab.") for name in re.split(r"[|:]", layer)} for layer in contract["layers"]]
-    return [*layers, {"steplab_worker"}]
+    layers = [re.findall(r"steplab\.(\w+)", layer) for layer in contract["layers"]]
+    return [*map(set, layers), {"steplab_worker"}]
 
 
 def test_the_picture_has_the_floors_that_are_held() -> None:
