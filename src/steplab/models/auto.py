@@ -13,7 +13,7 @@ from steplab.core.errors import ModelError, SteplabError
 from steplab.models import load_model_class
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
 from steplab.models.formulas.formula import Formula
-from steplab.models.judging.held_out_ranges import Split, upper_ranges
+from steplab.models.held_out.ranges import Split, upper_ranges
 
 READABLE = ("hybrid", "generic", "quadratic", "linear", "pmnf", "symbolic")
 # They search for their terms, which takes minutes and finds chance among many columns (Extra-P: up to four).

@@ -14,14 +14,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.model_selection import GroupKFold, KFold
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.core.parsing import parsing
 from steplab.models.columns.roles import Roles, canonical_order, features, roles_for
 from steplab.models.formulas.formula import Formula
-from steplab.models.judging.intervals import Conformal, calibrate, excess
+from steplab.models.held_out.folds import folds
+from steplab.models.held_out.intervals import Conformal, calibrate, excess
+from steplab.models.parameter import Parameter
+from steplab.models.saved_parts import bounds, numbers, require_different, require_finite, strings
 from steplab.models.solvers.threads import one_thread
+
+__all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers"]
 
 FORMAT = "steplab-model"
 # 1: first version.
@@ -29,19 +33,6 @@ VERSION = 1
 ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A fitted number with its 95 % interval, and whether the data determine it."""
-
-    name: str
-    symbol: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    identified: bool = True
-    std: float | None = None
 
 
 @dataclass(frozen=True)
@@ -202,13 +193,13 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _from_checked(cls, document: Mapping[str, Any]) -> Self:
         model = cls(**_options(cls, document["options"]))
         roles = document["roles"]
-        model.roles_ = Roles(*(tuple(_strings(roles[role])) for role in ROLE_OPTIONS))
-        _different(model.roles_.columns)
-        model.range_ = {c: _bounds(document["range"][c]) for c in model.roles_.numeric}
-        model.levels_ = {c: tuple(_strings(document["levels"][c])) for c in model.roles_.categorical}
+        model.roles_ = Roles(*(tuple(strings(roles[role])) for role in ROLE_OPTIONS))
+        require_different(model.roles_.columns)
+        model.range_ = {c: bounds(document["range"][c]) for c in model.roles_.numeric}
+        model.levels_ = {c: tuple(strings(document["levels"][c])) for c in model.roles_.categorical}
         model.interval_ = Conformal.from_document(document["interval"])
         model.target_, model.rows_ = str(document["target"]), int(document["rows"])
-        _require_finite(document["state"])
+        require_finite(document["state"])
         model._restore(document["state"])
         return model
 
@@ -269,49 +260,6 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 raise ModelError(f"{column} = {value!r} was not measured", hint=allowed(levels))
 
 
-def folds(rows: int, groups: Array | None, wanted: int) -> list[tuple[Array, Array]]:
-    """Train and test rows of each fold; rows of one group stay together; the same for the same input."""
-    if groups is not None and len(np.unique(groups)) > 1:
-        return list(GroupKFold(min(wanted, len(np.unique(groups)))).split(np.empty(rows), groups=groups))
-    return list(KFold(min(wanted, rows), shuffle=True, random_state=0).split(np.empty(rows)))
-
-
-def numbers(value: object, *shape: int | None) -> Array:
-    """Finite numbers from a saved document, of that shape (None: any length); ValueError otherwise."""
-    array = np.asarray(value, float)
-    fits = len(array.shape) == len(shape) and all(w in (None, g) for w, g in zip(shape, array.shape, strict=True))
-    if not fits or not np.isfinite(array).all():
-        raise ValueError(f"numbers of shape {shape} are damaged")
-    return array
-
-
-def _require_finite(state: object) -> None:
-    """A saved state holds finite numbers only, however a model reads them."""
-    parts = state.values() if isinstance(state, dict) else state if isinstance(state, list) else ()
-    for part in parts:
-        if isinstance(part, float) and not np.isfinite(part):
-            raise ValueError("a number is not finite")
-        _require_finite(part)
-
-
-def _strings(value: object) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("a list of names is damaged")
-    return value
-
-
-def _different(columns: Sequence[str]) -> None:
-    if len(set(columns)) < len(columns) or not columns:
-        raise ValueError("a column has two roles, or none has one")
-
-
-def _bounds(value: object) -> tuple[float, float]:
-    low, high = numbers(value, 2)
-    if low > high:
-        raise ValueError("a range is damaged")
-    return float(low), float(high)
-
-
 def _options(cls: type[PerformanceModel], options: object) -> dict[str, Any]:
     """Constructor options of a saved model; roles become tuples, unknown options are refused."""
     if not isinstance(options, dict):
@@ -319,4 +267,4 @@ def _options(cls: type[PerformanceModel], options: object) -> dict[str, Any]:
     unknown = set(options) - set(cls._get_param_names())
     if unknown:
         raise ModelError(f"model {cls.name()!r} has no option {min(map(str, unknown))!r}")
-    return {k: tuple(_strings(v)) if k in ROLE_OPTIONS else v for k, v in options.items()}
+    return {k: tuple(strings(v)) if k in ROLE_OPTIONS else v for k, v in options.items()}

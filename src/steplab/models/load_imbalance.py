@@ -13,7 +13,7 @@ from typing import ClassVar
 import pandas as pd
 
 from steplab.core.errors import ModelError
-from steplab.models.solvers.regression import Regression, Term
+from steplab.models.families.regression import Regression, Term
 
 
 class LoadImbalance(Regression):
