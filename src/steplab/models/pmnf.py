@@ -14,11 +14,17 @@ from steplab.models.formulas.formula import Formula, level, number, op
 from steplab.models.formulas.level_factors import Factors, level_factors, multiplier
 from steplab.models.formulas.normal_form import Simple, Term, design, search, solve
 
+OFFERED = {"auto": 50, "compare": 0, "report": 60}
+
 
 class NormalForm(PerformanceModel):
     """t = (c_0 + Σ_k c_k · Π_j x_j^(i_kj) · log2(x_j)^(l_kj)) · levels: see `_normal_form` for the search."""
 
     column_units_matter: ClassVar[str] = "a logarithm of a value depends on the value's unit"
+    refuses_negative_columns: ClassVar[str] = "negative values have no powers and logarithms"
+    refuses_negative_target: ClassVar[str] = "its coefficients are not negative"
+    # The search for terms finds chance among many columns (Extra-P: up to four).
+    most_columns_in_auto: ClassVar[int | None] = 3
 
     terms_: list[Term]
     coef_: Array
@@ -31,7 +37,7 @@ class NormalForm(PerformanceModel):
         negative = [name for name in self.roles_.numeric if frame[name].min() < 0]
         if negative or np.min(y) < 0:
             where = repr(negative[0]) if negative else "the target"
-            what = f"model 'pmnf' has no term for negative values of {where}"
+            what = f"Negative values in data: model 'pmnf' has no term for those of {where}"
             raise ModelError(what, hint="leave the column out, or use another model")
         self.factors_ = level_factors(frame, y, self.roles_.numeric, self.levels_)
         plain, weight = self._plain(frame, y)

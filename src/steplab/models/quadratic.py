@@ -15,6 +15,8 @@ from steplab.models.base import Array
 from steplab.models.formulas.formula import Node, column, number, op
 from steplab.models.solvers.regression import Regression, Term
 
+OFFERED = {"auto": 30, "compare": 0, "report": 20}
+
 
 class Quadratic(Regression):
     """ln t = β0 + Σ β_i·x_i + Σ β_ij·x_i·x_j + levels, with x the logarithms of the factors, by least squares.

@@ -20,8 +20,10 @@ from scipy.optimize import nnls
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
+from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, number, op
 
+OFFERED = {"compare": 0, "report": 30}
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
 LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it
 OVERLAPS = ("none", "io", "communication", "both")
@@ -108,11 +110,13 @@ class SSGD(PerformanceModel):
 
     fit_columns: ClassVar[tuple[str, ...]] = LAWS
     ignores_columns: ClassVar[str] = "numeric columns other than batch and workers are not part of it"
+    array_options: ClassVar[Mapping[str, Any]] = {"batch": "x0"}
+
     laws_: dict[str, dict[str, Array]]
     overlap_: str
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         batch: str = "batch_size", workers: str = "workers", overlap: str = "auto",
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
