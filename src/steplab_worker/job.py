@@ -19,6 +19,7 @@ class GroupJob:
     strategy: str = ""  # without its count; empty where one group serves all strategies
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
     roles: Dict[str, int] = field(default_factory=dict)  # how many processes of each there are
+    adapter_file: str = ""  # where the framework's adapter is, if it is an extension
 
     @classmethod
     def from_document(cls, document: Dict[str, Any]) -> "GroupJob":
@@ -69,6 +70,7 @@ class TrialJob:
     seed: int
     augment: str = "none"
     train: Optional[TrainingPlan] = None  # of kind `train` only
+    network_file: str = ""  # where the network is described, if it is an extension
 
     def share(self, loss: Any) -> Any:
         """A batch's loss as its share of an accumulation; without one the loss itself, for dividing by 1 costs time."""

@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import Any, List
 
-from steplab_worker import limits, variables
+from steplab_worker import limits, sources, variables
 from steplab_worker.channel import Channel, Document
 from steplab_worker.job import GroupJob, TrialJob
 
@@ -71,13 +71,18 @@ def _open(group: GroupJob) -> Any:
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
     sys.path.extend(group.python_path)  # last: nothing there takes the place of an installed package
-    module = importlib.import_module("steplab_worker.adapters." + group.framework)
+    module = _adapter_module(group.framework, group.adapter_file)
     if group.role == "rank":
         adapter = module.Adapter(group)
         gc.freeze()  # a framework stays as long as its rank: collecting a trial's garbage need not walk through it
         return adapter
     module.serve(group)
     raise RuntimeError("the %s of %s ended by itself" % (group.role, group.framework))
+
+
+def _adapter_module(framework: str, file: str) -> Any:
+    own = "steplab_worker.adapters." + framework
+    return sources.load(own, file) if file else importlib.import_module(own)
 
 
 def _opened(adapter: Any) -> Document:
@@ -115,7 +120,7 @@ def _session(adapter: Any, job: TrialJob) -> Any:
 
     if job.network.startswith("module:"):
         return adapter.session(job, None, {})
-    graph = networks.build(job.network, job.network_options, job.input_shape, job.classes)
+    graph = networks.build(job.network, job.network_options, job.input_shape, job.classes, job.network_file)
     return adapter.session(job, graph, initial_weights(graph, job.seed) if adapter.computes else {})
 
 

@@ -1,7 +1,8 @@
 """The command line: one file per command, found by its name and imported only when it is called.
 
 A command file defines `app`, a `typer.Typer`; its module docstring's first line is the help in the list of
-commands. Files whose name begins with an underscore hold what commands share. Exit codes: 0 done, 1 an input
+commands. Files whose name begins with an underscore hold what commands share. Other distributions add commands by the
+entry points `steplab.commands`. Exit codes: 0 done, 1 an input
 is wrong, 2 wrong usage, 3 finished but some trials failed, 130 interrupted.
 """
 
@@ -13,6 +14,7 @@ import contextlib
 import gc
 import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ import typer.core
 import typer.main
 
 from steplab.core.errors import SteplabError
+from steplab.core.extensions import Extension, entry_points, extensions
+from steplab.core.parsing import parsing
 
 COLLECT_EVERY = 100_000  # new objects; Python's own 700 look through all that libraries define, again and again
 EPILOG = "Example: steplab init my-study && steplab run my-study/study.toml"
@@ -30,6 +34,17 @@ def command_files() -> dict[str, Path]:
     """The commands and their files, by name; nothing is imported."""
     files = sorted(Path(__file__).parent.glob("[!_]*.py"))
     return {path.stem.rstrip("_").replace("_", "-"): path for path in files}
+
+
+def command_extensions() -> Mapping[str, Extension]:
+    """The commands that other distributions add, by name, with what is wrong with them."""
+    return extensions("command", tuple(command_files()))
+
+
+def listed() -> dict[str, Path]:
+    """All commands that can be called, our own first."""
+    added = {name: found.file for name, found in command_extensions().items() if found.file and not found.problem}
+    return command_files() | added
 
 
 def short_help(path: Path) -> str:
@@ -42,21 +57,32 @@ class Commands(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
-        return list(command_files())
+        return list(listed())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, imported now."""
         path = command_files().get(cmd_name)
-        if path is None:
+        if path is not None:
+            command = typer.main.get_command(importlib.import_module(f"steplab.cli.{path.stem}").app)
+        elif cmd_name in command_extensions():
+            command = _extension_command(cmd_name)
+        else:
             return None
-        command = typer.main.get_command(importlib.import_module(f"steplab.cli.{path.stem}").app)
         command.name = cmd_name
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in `--help`."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, short_help(path)) for name, path in command_files().items()])
+            formatter.write_dl([(name, short_help(path)) for name, path in listed().items()])
+
+
+def _extension_command(name: str) -> Any:
+    """The command of another distribution: its module's `app`, or the `typer.Typer` that its entry point names."""
+    file = command_extensions()[name].usable_file()
+    with parsing("cannot be used as a command", str(file)):
+        loaded = entry_points("steplab.commands")[name].load()
+        return typer.main.get_command(getattr(loaded, "app", loaded))
 
 
 app = typer.Typer(

@@ -49,12 +49,12 @@ def rooflines(
     """One roofline for each configuration of a study, or for a network; none if nothing is named."""
     if not source:
         return []
+    from steplab.core.catalogue import network_names
     from steplab.store.paths import StudyFolder
-    from steplab_worker import networks
 
     folder = Path(source)
     # A folder that is no study's must not hide the network of that name.
-    named = source in networks.names() and not StudyFolder(folder).exists()
+    named = source in network_names() and not StudyFolder(folder).exists()
     if not named and (folder.is_dir() or "/" in source.partition(":")[0]):
         return list(_of_study(folder, roofs, modules))
     return [_of_network(source, roofs, batch, shape, threads, modules)]

@@ -1,25 +1,30 @@
-"""What can be varied: frameworks, networks, data sets and their factors, read without importing any framework."""
+"""What can be varied: frameworks, networks, data sets and their factors, read without importing any framework.
+
+Frameworks and networks are our own files or those of extensions; to everybody else they are names.
+"""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import steplab_worker
+from steplab.core.declaration import read_declaration
 from steplab.core.errors import InputError, nearest
+from steplab.core.extensions import Extension, extensions
+from steplab.core.parsing import parsing
 from steplab_worker import data, networks
 from steplab_worker.augment import AUGMENTATIONS
+from steplab_worker.graph import Graph, GraphError
 from steplab_worker.options import Option
 
 WORKER = Path(steplab_worker.__file__).parent
 ADAPTERS = WORKER / "adapters"
 MODULE = "module:"  # the prefix of a user's own PyTorch network, package.module:function
-STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
 OPTIMIZERS = ("sgd", "momentum", "adam")
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -108,15 +113,40 @@ def environment_problem(name: object) -> str:
 
 
 def framework_names() -> list[str]:
-    """All frameworks, by name; nothing is imported."""
-    return sorted(_adapter_files())
+    """All frameworks that can be used, by name; nothing is imported."""
+    return sorted([*_adapter_files(), *_usable(framework_extensions())])
 
 
 @cache
 def _adapter_files() -> Mapping[str, Path]:
-    """Each framework's adapter: a file, or the `__init__` of a folder."""
+    """Each of our own frameworks' adapter: a file, or the `__init__` of a folder."""
     folders = {path.parent.name: path for path in ADAPTERS.glob("*/__init__.py")}
     return folders | {path.stem: path for path in ADAPTERS.glob("[!_]*.py")}
+
+
+@cache
+def framework_extensions() -> Mapping[str, Extension]:
+    """The frameworks that other distributions add, by name, with what is wrong with them."""
+    return {name: _declared(extension) for name, extension in extensions("framework", tuple(_adapter_files())).items()}
+
+
+def _declared(extension: Extension) -> Extension:
+    """The extension, broken if its declaration is wrong."""
+    try:
+        made = _framework(extension.name, extension.usable_file())
+    except InputError as error:
+        return extension if extension.problem else extension.broken(str(error))
+    taken = sorted(set(made.factors) & set(_general_factors()))
+    return extension.broken(f"its factor {taken[0]!r} is one that every trial has") if taken else extension
+
+
+def _usable(found: Mapping[str, Extension]) -> list[str]:
+    return [name for name, extension in found.items() if not extension.problem]
+
+
+def adapter_file(name: str) -> str:
+    """The file from which a rank loads a framework's adapter, if it is an extension; empty if it is our own."""
+    return "" if name in _adapter_files() else str(framework_extensions()[name].usable_file())
 
 
 @cache
@@ -126,15 +156,15 @@ def framework(name: str) -> Framework:
     >>> framework("synthetic").strategies
     ('sync', 'accumulate', 'ps-async')
     """
-    if name not in framework_names():
+    if name in _adapter_files():
+        return _framework(name, _adapter_files()[name])
+    if name not in framework_extensions():
         raise InputError(f"there is no framework {name!r}", hint=nearest(name, framework_names()))
-    tree = ast.parse(_adapter_files()[name].read_text(encoding="utf-8"))
-    literal = next(
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "DECLARATION"
-    )
-    said = ast.literal_eval(literal)
+    return _framework(name, framework_extensions()[name].usable_file())
+
+
+def _framework(name: str, file: Path) -> Framework:
+    said = read_declaration(file)
     return Framework(
         name=name,
         title=said["title"],
@@ -170,23 +200,97 @@ def _option(said: dict[str, object]) -> Option:
     return Option(**{**said, "levels": tuple(levels) if isinstance(levels, list) else None})  # type: ignore[arg-type]
 
 
+def network_names() -> list[str]:
+    """All networks that can be used, by name; nothing is imported."""
+    return sorted([*networks.names(), *_usable(network_extensions())])
+
+
+@cache
+def network_extensions() -> Mapping[str, Extension]:
+    """The networks that other distributions add, by name, with what is wrong with them."""
+    return extensions("network", tuple(networks.names()))
+
+
+def network_file(name: str) -> str:
+    """The file that describes a network, if it is an extension; empty if it is our own, or a user's `module:…`."""
+    if name in networks.names() or name.startswith(MODULE):
+        return ""
+    if name not in network_extensions():
+        raise InputError(f"there is no network {name!r}", hint=nearest(name, network_names()))
+    return str(network_extensions()[name].usable_file())
+
+
 @cache
 def network_options(name: str) -> Mapping[str, Option]:
     """What a network lets a study vary; nothing for a user's own."""
     if name.startswith(MODULE):
         return {}
-    if name not in networks.names():
-        raise InputError(f"there is no network {name!r}", hint=nearest(name, networks.names()))
-    options: Mapping[str, Option] = networks.module(name).OPTIONS
+    options: Mapping[str, Option] = network_module(name).OPTIONS
     return options
+
+
+@cache
+def network_module(name: str) -> Any:
+    """A network's file as a module.
+
+    That of an extension runs here: its distribution has been installed, and its path comes from there alone, never from
+    a study or a record.
+    """
+    file = network_file(name)
+    if not file:
+        return networks.module(name)
+    with parsing("cannot be used as a network", file):
+        module = networks.module(name, file)
+        _check_options(module.OPTIONS)
+        return module
+
+
+def _check_options(options: Mapping[str, Option]) -> None:
+    for name, option in options.items():
+        if not isinstance(option, Option):
+            raise TypeError(f"OPTIONS[{name!r}] is not an Option")
+        if name in _general_factors():
+            raise ValueError(f"its option {name!r} is a factor that every trial has")
+
+
+def build_network(
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    input_shape: Sequence[int] | None = None,
+    classes: int | None = None,
+) -> Graph:
+    """The graph of a network; a GraphError says why there is none with these options for such samples.
+
+    >>> build_network("lenet5").parameters
+    61706
+    """
+    network_module(name)  # what is wrong with its file is one sentence
+    try:
+        return networks.build(name, options, input_shape, classes, network_file(name))
+    except (GraphError, InputError):
+        raise
+    except Exception as error:
+        if not network_file(name):
+            raise
+        raise InputError(f"the network cannot be built ({type(error).__name__}: {error})", where=name) from error
 
 
 @cache
 def general() -> Mapping[str, Option]:
     """The factors that every trial has, whatever its framework and network."""
     return {
+        **_general_factors(),
         "framework": Option("torch", "what runs the network", levels=tuple(framework_names())),
-        "network": Option("lenet5", "the neural network", levels=tuple(networks.names())),
+        "network": Option("lenet5", "the neural network", levels=tuple(network_names())),
+    }
+
+
+@cache
+def _general_factors() -> Mapping[str, Option]:
+    """The same, whatever frameworks and networks there are."""
+    return {
+        "framework": Option("torch", "what runs the network"),
+        "network": Option("lenet5", "the neural network"),
         "dataset": Option("mnist", "the data set", levels=tuple(sorted(data.datasets()))),
         "batch_size": Option(32, "samples per worker and iteration", low=1, high=1 << 24),
         "global_batch_size": Option(32, "samples of all workers per iteration", low=1, high=1 << 30),

@@ -16,6 +16,7 @@ Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
 Kind = Literal["step", "train", "infer"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
 
 MEASURED: Status = "ok"

@@ -1,13 +1,13 @@
-"""A built-in network by name, with checked options, as a workload."""
+"""A network of the catalogue by name, with checked options, as a workload."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from steplab.core import catalogue
 from steplab.core.errors import InputError, nearest
 from steplab.costs.operation import Workload, from_graph
-from steplab_worker import networks
 from steplab_worker.graph import GraphError
 from steplab_worker.options import Option
 
@@ -24,13 +24,13 @@ def builtin(
     >>> builtin("lenet5", batch=8).operations[0].output_shape
     (8, 6, 28, 28)
     """
-    if name not in networks.names():
-        hint = nearest(name, networks.names()) + ", onnx:FILE, module:PACKAGE.MODULE:FUNCTION"
+    if name not in catalogue.network_names() and name not in catalogue.network_extensions():
+        hint = nearest(name, catalogue.network_names()) + ", onnx:FILE, module:PACKAGE.MODULE:FUNCTION"
         raise InputError(f"there is no network {name!r}", hint=hint)
-    known: dict[str, Option] = networks.module(name).OPTIONS
+    known = catalogue.network_options(name)
     values = {key: _value(name, known, key, text) for key, text in (options or {}).items()}
     try:
-        return from_graph(networks.build(name, values, input_shape, classes), batch)
+        return from_graph(catalogue.build_network(name, values, input_shape, classes), batch)
     except GraphError as error:
         raise InputError(str(error), where=name) from error
 

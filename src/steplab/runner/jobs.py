@@ -48,6 +48,7 @@ def trial_job(study: Study, trial: Trial, source: DataSource | None, checkpoints
         config=dict(trial.config),
         network=resolved.network,
         network_options=resolved.network_options,
+        network_file=catalogue.network_file(resolved.network),
         input_shape=tuple(spec.shape),
         classes=spec.classes,
         dataset=resolved.dataset,

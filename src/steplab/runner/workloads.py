@@ -11,7 +11,7 @@ from steplab.core.parsing import parsing
 from steplab.core.trial import Config, accumulation
 from steplab.costs.operation import Workload, from_graph
 from steplab.study.resolution import Resolved, resolve
-from steplab_worker import data, networks
+from steplab_worker import data
 from steplab_worker.graph import GraphError
 
 
@@ -30,7 +30,7 @@ def workload_of(config: Config, modules: Path | None = None) -> tuple[Resolved, 
     if resolved.network.startswith("module:"):
         return resolved, _own_network(resolved, spec.shape, modules)
     try:
-        graph = networks.build(resolved.network, resolved.network_options, spec.shape, spec.classes)
+        graph = catalogue.build_network(resolved.network, resolved.network_options, spec.shape, spec.classes)
     except GraphError as error:
         raise InputError(str(error), where=resolved.network) from error
     return resolved, from_graph(graph, resolved.batch_size)

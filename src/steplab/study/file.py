@@ -15,7 +15,7 @@ from steplab.core import catalogue
 from steplab.core.errors import InputError, StudyError, allowed, nearest
 from steplab.core.files import read_regular
 from steplab.core.parsing import parsing
-from steplab.core.trial import Level
+from steplab.core.trial import STRATEGIES, Level
 from steplab.study.sections import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
 from steplab_worker.options import Option
 
@@ -249,7 +249,7 @@ class _Reader:
 def _strategy_problem(level: Level) -> str:
     name, colon, count = str(level).partition(":")
     counted = re.fullmatch(r"[1-9]\d{0,5}", count) is not None
-    right = name in catalogue.STRATEGIES and (counted if name == "accumulate" else not colon)
+    right = name in STRATEGIES and (counted if name == "accumulate" else not colon)
     return "" if right and isinstance(level, str) else "must be one of 'sync', 'accumulate:k', 'ps-sync', 'ps-async'"
 
 

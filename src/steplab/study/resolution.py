@@ -9,7 +9,7 @@ from functools import lru_cache
 from steplab.core import catalogue
 from steplab.core.trial import Config, Level, accumulation
 from steplab.study.sections import Factor
-from steplab_worker import data, networks
+from steplab_worker import data
 from steplab_worker.graph import Graph, GraphError
 
 
@@ -94,7 +94,7 @@ def graph_of(resolved: Resolved) -> Graph | None:
 @lru_cache(maxsize=4096)
 def _graph(network: str, options: tuple[tuple[str, Level], ...], dataset: str) -> Graph:
     spec = data.spec(dataset)
-    return networks.build(network, dict(options), spec.shape, spec.classes)
+    return catalogue.build_network(network, dict(options), spec.shape, spec.classes)
 
 
 def impossible(config: Config) -> str:

@@ -11,6 +11,7 @@ import importlib
 import os
 from typing import Any, List, Mapping, Optional, Sequence
 
+from steplab_worker import sources
 from steplab_worker.graph import Graph
 
 
@@ -20,9 +21,10 @@ def names() -> List[str]:
     return sorted(file[:-3] for file in files if file.endswith(".py") and not file.startswith("_"))
 
 
-def module(name: str) -> Any:
-    """The network's file as a module."""
-    return importlib.import_module("%s.%s" % (__name__, name))
+def module(name: str, file: str = "") -> Any:
+    """The network's file as a module; that of an extension is loaded from its path."""
+    own = "%s.%s" % (__name__, name)
+    return sources.load(own, file) if file else importlib.import_module(own)
 
 
 def build(
@@ -30,13 +32,14 @@ def build(
     options: Optional[Mapping[str, Any]] = None,
     input_shape: Optional[Sequence[int]] = None,
     classes: Optional[int] = None,
+    file: str = "",
 ) -> Graph:
-    """The graph of a network, at its usual input and number of classes unless given.
+    """The graph of a network, at its usual input and number of classes unless given; an extension has a file.
 
     >>> build("lenet5").parameters
     61706
     """
-    net = module(name)
+    net = module(name, file)
     full = {key: option.default for key, option in net.OPTIONS.items()}
     full.update(options or {})
     return net.build(tuple(input_shape or net.INPUT), net.CLASSES if classes is None else classes, **full)

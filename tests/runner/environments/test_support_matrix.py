@@ -1,14 +1,14 @@
 """The table of what each framework can do."""
 
 from steplab.core import catalogue
+from steplab.core.trial import STRATEGIES
 from steplab.runner.environments.support_matrix import INFERENCE, ONE, SEVERAL, summarised, support_matrix
-from steplab_worker import networks
 
 
 def test_every_real_framework_and_network_has_a_row_for_each_strategy():
     rows = support_matrix()
     real = {name for name in catalogue.framework_names() if catalogue.framework(name).needs_environment}
-    expected = {(f, n, s) for f in real for n in networks.names() for s in (*catalogue.STRATEGIES, INFERENCE)}
+    expected = {(f, n, s) for f in real for n in catalogue.network_names() for s in (*STRATEGIES, INFERENCE)}
     assert {(row.framework, row.network, row.strategy) for row in rows} == expected
 
 
@@ -26,5 +26,5 @@ def test_networks_for_volumes_are_judged_with_volumes():
 def test_a_summary_joins_the_networks_of_one_answer():
     rows = [row for row in support_matrix() if row.framework == "chainer" and row.distribution == ONE]
     joined = {one.strategy: one for one in summarised(rows)}
-    assert joined["sync"].networks == tuple(networks.names())
+    assert joined["sync"].networks == tuple(catalogue.network_names())
     assert sum(len(one.networks) for one in summarised(rows)) == len(rows)

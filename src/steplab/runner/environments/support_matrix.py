@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steplab.core import catalogue
-from steplab.core.trial import Level
+from steplab.core.trial import STRATEGIES, Level
 from steplab.study.resolution import impossible, unsupported
-from steplab_worker import data, networks
+from steplab_worker import data
 
 ONE = "one worker"
 SEVERAL = "several workers"
@@ -53,7 +53,7 @@ def support_matrix() -> list[Support]:
         _row(framework, network, strategy, distribution)
         for framework in frameworks
         if framework.needs_environment
-        for network in networks.names()
+        for network in catalogue.network_names()
         for strategy, distribution in _ways(framework)
     ]
 
@@ -71,7 +71,7 @@ def _ways(framework: catalogue.Framework) -> Iterator[tuple[str, str]]:
     own = framework.factors.get("distribution")
     several = [str(level) for level in own.levels or ()] if own else [SEVERAL]
     yield INFERENCE, ONE
-    for strategy in catalogue.STRATEGIES:
+    for strategy in STRATEGIES:
         yield strategy, ONE
         for distribution in several:
             yield strategy, distribution

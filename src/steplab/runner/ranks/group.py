@@ -115,6 +115,7 @@ class RankGroup:
             strategy=self.key.strategy,
             role=self.members[rank].role,
             roles=dict(Counter(member.role for member in self.members)),
+            adapter_file=catalogue.adapter_file(self.key.framework),
         )
         return {"do": "open", "group": job.document()}
 
