@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from steplab.models.judging.selection import HeldOut, Holdout, NoiseFloor
 
 app = command_app()
-# Differential evolution ten times over takes minutes: it is compared only when it is asked for.
-SLOW = ("generic-de",)
 MEASURES = ("mae", "mape", "rmse", "r2", "coverage", "fit_seconds")
 
 
@@ -105,12 +103,11 @@ def _factors(chosen: Chosen) -> Any:
 
 def _models(names: str, formulas: list[str], chosen: Chosen) -> list[tuple[str, PerformanceModel]]:
     """The models to compare; a formula is read now, so that a mistake in it is told at once."""
-    from steplab.models import load_model_class, model_names
+    from steplab.models import load_model_class, offered
     from steplab.models.formulas.parser import parse_formula
     from steplab.models.formulas.user_formula import UserFormula
 
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    wanted = wanted or [name for name in model_names() if name not in SLOW]
+    wanted = [name.strip() for name in names.split(",") if name.strip()] or offered("compare")
     roles = (chosen.roles.intrinsic, chosen.roles.categorical, chosen.roles.extrinsic)
     made: list[tuple[str, PerformanceModel]] = [(name, load_model_class(name)(*roles)) for name in wanted]
     for i, text in enumerate(formulas):

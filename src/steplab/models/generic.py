@@ -32,7 +32,7 @@ class Generic(PerformanceModel):
     `starts` is the number of random starts beside the systematic ones, `seed` theirs.
     """
 
-    refuses_negative_columns: ClassVar[str] = "negative values have no powers"
+    refuses_negative_columns: ClassVar[str] = "they have no powers"
 
     expression_: Expression
     parameters_: list[Parameter]

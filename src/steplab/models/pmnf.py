@@ -21,7 +21,7 @@ class NormalForm(PerformanceModel):
     """t = (c_0 + Σ_k c_k · Π_j x_j^(i_kj) · log2(x_j)^(l_kj)) · levels: see `_normal_form` for the search."""
 
     column_units_matter: ClassVar[str] = "a logarithm of a value depends on the value's unit"
-    refuses_negative_columns: ClassVar[str] = "negative values have no powers and logarithms"
+    refuses_negative_columns: ClassVar[str] = "they have no powers and logarithms"
     refuses_negative_target: ClassVar[str] = "its coefficients are not negative"
     # The search for terms finds chance among many columns (Extra-P: up to four).
     most_columns_in_auto: ClassVar[int | None] = 3
@@ -34,11 +34,8 @@ class NormalForm(PerformanceModel):
         return len(frame.columns) + 4
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
-        negative = [name for name in self.roles_.numeric if frame[name].min() < 0]
-        if negative or np.min(y) < 0:
-            where = repr(negative[0]) if negative else "the target"
-            what = f"Negative values in data: model 'pmnf' has no term for those of {where}"
-            raise ModelError(what, hint="leave the column out, or use another model")
+        if np.min(y) < 0:
+            raise ModelError("model 'pmnf' has no term for negative values of the target", hint="use another model")
         self.factors_ = level_factors(frame, y, self.roles_.numeric, self.levels_)
         plain, weight = self._plain(frame, y)
         self.terms_ = search(frame, self.roles_.numeric, plain, weight, groups)

@@ -110,6 +110,7 @@ class SSGD(PerformanceModel):
 
     fit_columns: ClassVar[tuple[str, ...]] = LAWS
     ignores_columns: ClassVar[str] = "numeric columns other than batch and workers are not part of it"
+    without_formula: ClassVar[str] = "each combination of levels has laws of its own"
     array_options: ClassVar[Mapping[str, Any]] = {"batch": "x0"}
 
     laws_: dict[str, dict[str, Array]]

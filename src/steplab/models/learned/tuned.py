@@ -19,6 +19,7 @@ Setting = dict[str, float]
 class TunedModel(PerformanceModel):
     """A learner with a small grid of settings; the one with the least held-out error is used."""
 
+    without_formula: ClassVar[str] = "what is learned is too long to read"
     settings: ClassVar[tuple[Setting, ...]] = ()
     most_rows: ClassVar[int] = 20_000
     # Choosing among settings needs fewer rows than learning with the chosen one.

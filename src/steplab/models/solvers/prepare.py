@@ -76,7 +76,7 @@ def _typical(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
         values = frame[c].to_numpy(float)
         if (values < 0).any():
             hint = "make it categorical, or shift it above 0"
-            raise ModelError(f"Negative values in data: column {c!r} holds some, which have no powers", hint=hint)
+            raise ModelError(f"column {c!r} holds negative values, which have no powers", hint=hint)
         made[c] = float(np.exp(np.log(values[values > 0]).mean())) if (values > 0).any() else 1.0
     return made
 
