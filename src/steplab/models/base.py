@@ -70,8 +70,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     # Exceptions to the contract are declared with their reason, which the contract test prints.
     column_units_matter: ClassVar[str] = ""
     ignores_columns: ClassVar[str] = ""
-    refuses_negative_columns: ClassVar[str] = ""  # the base refuses them
-    refuses_negative_target: ClassVar[str] = ""  # the model refuses it
+    needs_positive_columns: ClassVar[str] = ""  # the base refuses negative values
+    needs_positive_target: ClassVar[str] = ""  # the model refuses others, or predicts them badly
     without_formula: ClassVar[str] = ""
     # Of scikit-learn's `check_estimator`: the checks that fail, each with its reason.
     failing_checks: ClassVar[Mapping[str, str]] = {}
@@ -265,7 +265,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise NotEnoughData(what, hint="measure more configurations, or model fewer columns")
         self.rows_ = len(y)
         self.range_ = {c: (float(frame[c].min()), float(frame[c].max())) for c in self.roles_.numeric}
-        if self.refuses_negative_columns:
+        if self.needs_positive_columns:
             self._require_positive_columns()
         self.levels_ = {c: tuple(sorted(frame[c].unique())) for c in self.roles_.categorical}
         self._fit(frame, y, groups)
@@ -273,7 +273,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _require_positive_columns(self) -> None:
         for column, (low, _) in self.range_.items():
             if low < 0:
-                what = f"Negative values in data: {self.refuses_negative_columns}"
+                what = f"Negative values in data: {self.needs_positive_columns}"
                 raise ModelError(what, where=f"column {column!r}", hint="make it categorical, or shift it above 0")
 
     def _fitted_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Self:
@@ -296,8 +296,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = bool(self.refuses_negative_columns)
-        tags.target_tags.positive_only = bool(self.refuses_negative_target)
+        tags.input_tags.positive_only = bool(self.needs_positive_columns)
+        tags.target_tags.positive_only = bool(self.needs_positive_target)
         tags.regressor_tags.poor_score = bool(self.ignores_columns)
         return tags
 

@@ -32,7 +32,8 @@ class Generic(PerformanceModel):
     `starts` is the number of random starts beside the systematic ones, `seed` theirs.
     """
 
-    refuses_negative_columns: ClassVar[str] = "they have no powers"
+    needs_positive_columns: ClassVar[str] = "they have no powers"
+    needs_positive_target: ClassVar[str] = "its coefficients are not negative"
 
     expression_: Expression
     parameters_: list[Parameter]

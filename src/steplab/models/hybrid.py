@@ -33,7 +33,7 @@ class Hybrid(PerformanceModel):
     its own, "strong" if they share it; left empty, the better fit decides.
     """
 
-    refuses_negative_target: ClassVar[str] = "it describes times, which are positive"
+    needs_positive_target: ClassVar[str] = "it describes times, which are positive"
 
     law_: StepLaw
     theta_: Array

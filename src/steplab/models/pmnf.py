@@ -21,8 +21,8 @@ class NormalForm(PerformanceModel):
     """t = (c_0 + Σ_k c_k · Π_j x_j^(i_kj) · log2(x_j)^(l_kj)) · levels: see `_normal_form` for the search."""
 
     column_units_matter: ClassVar[str] = "a logarithm of a value depends on the value's unit"
-    refuses_negative_columns: ClassVar[str] = "they have no powers and logarithms"
-    refuses_negative_target: ClassVar[str] = "its coefficients are not negative"
+    needs_positive_columns: ClassVar[str] = "they have no powers and logarithms"
+    needs_positive_target: ClassVar[str] = "its coefficients are not negative"
     # The search for terms finds chance among many columns (Extra-P: up to four).
     most_columns_in_auto: ClassVar[int | None] = 3
 

@@ -27,7 +27,7 @@ class Symbolic(PerformanceModel):
     held-out upper ranges is taken.
     """
 
-    refuses_negative_target: ClassVar[str] = "it describes times, which are positive"
+    needs_positive_target: ClassVar[str] = "it describes times, which are positive"
     # The search takes minutes, and finds chance among many columns.
     most_columns_in_auto: ClassVar[int | None] = 3
     quick_options: ClassVar[Mapping[str, Any]] = {"evaluations": 5_000, "candidates": 2}
