@@ -4,6 +4,7 @@ Runs inside a framework's environment (Python 3.8 syntax, NumPy).
 """
 
 import importlib
+import json
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 import numpy as np  # noqa: E402 - the path comes first
 
 from steplab_worker import loop, rank  # noqa: E402
+from steplab_worker.messages import Measurement, ModeTimes  # noqa: E402
 
 WARM = 5
 GROUP = [0, 1]  # this rank, and how many there are
@@ -102,7 +104,7 @@ def compare(job, session, ask):
             row[name] = ways[name](job.config["iterations"])
         rows.append(row)
     source.close()
-    return {"modes": {}, "layers": None, "loss": 0.0, "rows": rows}
+    return Measurement({"native": ModeTimes({"t_iter": []}, [])}, 0.0, methods={"rows": json.dumps(rows)})
 
 
 def opened(group):

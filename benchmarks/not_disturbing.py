@@ -8,7 +8,7 @@ bare loop with itself. Wanted: native / bare within 1.00 ± 0.03, or within the 
 
 With `--workers 2` the bare loop is the one that two ranks run, exchange and all, as users of the framework write it. It
 shares the ranks' connection (a process has one process group, one strategy, one store), and their step time is the mean
-over the ranks of each iteration.
+over the ranks of each iteration. `tensorflow_fit` is left out: plain `fit` over an array is a loop of one process.
 
 With `--cpu` the clock is the process's CPU time, which says less (no waiting) but much more on a busy machine.
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ import numpy as np
 
 from steplab.core import catalogue
 from steplab.runner.data import datasets
+from steplab.runner.directing.director import Undirected
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey
@@ -95,11 +97,10 @@ def measured(pool: Pool, framework: str, workers: int, work: TrialJob) -> list[d
     group = pool.group(GroupKey(name, "", workers, 1, workers, apart), object(), DEADLINE_S, lambda: None)
     if isinstance(group, Failure):
         raise SystemExit(f"{framework}: {group.reason}\n{group.log_tail}")
-    # The proof directs itself; nobody is asked for blocks.
-    outcome = Conversation(group, time.monotonic() + DEADLINE_S, lambda: None).trial(work, None)  # type: ignore[arg-type]
+    outcome = Conversation(group, time.monotonic() + DEADLINE_S, lambda: None).trial(work, Undirected())
     if outcome.failure is not None:
         raise SystemExit(f"{framework}: {outcome.failure.reason}\n{outcome.failure.log_tail}")
-    by_rank = [outcome.results[rank]["rows"] for rank in sorted(outcome.results)]
+    by_rank = [json.loads(result.measurement.methods["rows"]) for _, result in sorted(outcome.results.items())]
     return [
         {way: float(np.median(np.mean([row[way] for row in rows], axis=0))) for way in rows[0]}
         for rows in zip(*by_rank, strict=True)
@@ -115,6 +116,8 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", default=list(DATASETS), choices=list(DATASETS))
     parser.add_argument("--workers", nargs="+", default=[1], type=int)
     given = parser.parse_args()
+    if max(given.workers) > 1:  # plain `fit` over an array is the loop of one process
+        given.frameworks = [name for name in given.frameworks if name != "tensorflow_fit"]
     processes, rounds = (2, 5) if given.quick else (5, 12)
     worker.WORKER = Path(__file__).with_name("_bare_rank.py")
     print(f"{processes} processes of {rounds} rounds each; ratios with 95 % intervals")

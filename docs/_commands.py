@@ -2,7 +2,7 @@
 
 A page is the hand-written `docs/commands/NAME.md` (purpose, example), if there is one, followed by usage, arguments
 and options as the command line declares them. A command that is one new file gets its page with no further work; so
-does a new page or decision that `mkdocs.yml` does not name.
+does a new page or decision that `mkdocs.yml` does not name. Pages of the repository's first folder are shown, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from steplab.cli import command_files, short_help
 
 DOCS = Path(__file__).parent
 FOLDER = "commands"
+FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 
 
 def on_config(config: Any) -> Any:
@@ -47,9 +48,12 @@ def _pages(paths: Iterator[Path]) -> list[str]:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Give every command without a hand-written page a page."""
+    """Give every command without a hand-written page a page, and show those of the repository's first folder."""
     from mkdocs.structure.files import File
 
+    for uri, name in FROM_ROOT.items():
+        text = (DOCS.parent / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, uri, content=text))
     have = {file.src_uri for file in files}
     for name, path in command_files().items():
         uri = f"{FOLDER}/{name}.md"

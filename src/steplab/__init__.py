@@ -1,3 +1,3 @@
 """steplab: a laboratory for the time of a deep-learning step."""
 
-__version__ = "0.1.0"
+__version__ = "0.3.0.dev0"

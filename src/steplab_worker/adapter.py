@@ -9,8 +9,8 @@ process serves all workers); `reads_data`.
 
 For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}, or the
 name of a factor that says it, 0 being one for each rank; the module's function `serve(group)` is such a process's
-life); `launcher` ({"command": […], "rank": VARIABLE}: a program that starts all ranks and tells each its rank);
-`strategies_apart` (a group of ranks serves one strategy only).
+life); `launcher` (what starts several ranks, if they cannot be started one by one: "mpiexec"); `strategies_apart` (a
+group of ranks serves one strategy only).
 """
 
 from __future__ import annotations

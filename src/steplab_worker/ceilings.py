@@ -1,20 +1,19 @@
 """How fast this machine can compute and move bytes, seen through NumPy.
 
-The job is a JSON document on stdin; every slot that was measured is one JSON line on the file descriptor that the job
-names. Slots are interleaved: each round goes through all thread counts and kernels, so that a disturbance of some
-seconds hits all of them alike. A framework's own kernels are in its adapter's file.
+Every slot that was measured is a document of its own. Slots are interleaved: each round goes through all thread counts
+and kernels, so that a disturbance of some seconds hits all of them alike. A framework's own kernels are in its
+adapter's file.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import numpy as np
+
+from steplab_worker import helper
 
 REPETITION_S = 0.01  # a repetition lasts at least that long: a rate that is held, not a lucky call
 Kernel = Tuple[Callable[[], Any], float]  # a call, and the FLOPs or bytes of one
@@ -103,18 +102,8 @@ def _rates(kernel: Kernel, seconds: float) -> Iterator[float]:
 
 
 def serve(kernels: Any) -> None:
-    """Read the job, measure, say each slot on the job's own channel."""
-    from steplab_worker import limits
-
-    limits.die_with_parent()
-    job = json.loads(sys.stdin.read())
-    with os.fdopen(job["channel"], "w") as channel:
-
-        def say(document: Dict[str, Any]) -> None:
-            channel.write(json.dumps(document) + "\n")
-            channel.flush()
-
-        measure(kernels, job, say)
+    """Read the job, measure, say each slot as soon as it is measured."""
+    helper.serve(lambda job, say: measure(kernels, job, say))
 
 
 def main() -> None:

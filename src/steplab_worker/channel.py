@@ -1,4 +1,4 @@
-"""The worker's own line to the laboratory: one JSON document per line over a socket, never stdout.
+"""The worker's own line to the laboratory: one message per line over a socket, never stdout.
 
 A thread reads the line. When the laboratory goes away, for whatever reason, the line ends, and the rank kills its
 whole process group: no orphan survives, even while the main thread sits in a collective.
@@ -7,17 +7,16 @@ whole process group: no orphan survives, even while the main thread sits in a co
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import shutil
 import signal
 import socket
 import threading
-from typing import Any, Dict, Iterator
+from typing import Iterator, Type, Union
 
-Document = Dict[str, Any]
-
+from steplab_worker.codec import ProtocolError
+from steplab_worker.messages import LABORATORY_MESSAGES, M, Message, decode, encode, expected
 
 LONGEST_ADDRESS = 107  # bytes in the address of a Unix socket
 
@@ -45,27 +44,37 @@ class Channel:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with short_address(path) as address:
             self._socket.connect(address)
-        self._inbox: "queue.Queue[Document]" = queue.Queue()
+        self._inbox: "queue.Queue[Union[Message, ProtocolError]]" = queue.Queue()
         threading.Thread(target=self._listen, name="steplab-channel", daemon=True).start()
 
-    def send(self, document: Document) -> None:
-        """Send one document."""
-        self._socket.sendall(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+    def send(self, message: Message) -> None:
+        """Send a message."""
+        self._socket.sendall(encode(message))
 
-    def receive(self) -> Document:
-        """Wait for the laboratory's next document."""
-        return self._inbox.get()
+    def receive(self) -> Message:
+        """Wait for the laboratory's next message; a line that is none is a ProtocolError."""
+        received = self._inbox.get()
+        if isinstance(received, ProtocolError):
+            raise received
+        return received
 
-    def ask(self, document: Document) -> Document:
-        """Send a document and wait for the answer."""
-        self.send(document)
-        return self.receive()
+    def ask(self, message: Message, answer: Type[M]) -> M:
+        """Send a message and wait for its answer, which must be of that kind."""
+        self.send(message)
+        return expected(self.receive(), answer)
 
     def _listen(self) -> None:
         try:
             with self._socket.makefile("rb") as lines:
                 for line in lines:
-                    self._inbox.put(json.loads(line.decode()))
+                    self._inbox.put(_received(line))
         finally:
             shutil.rmtree(os.path.dirname(self._path), ignore_errors=True)
             os.killpg(0, signal.SIGKILL)
+
+
+def _received(line: bytes) -> Union[Message, ProtocolError]:
+    try:
+        return decode(line, LABORATORY_MESSAGES)
+    except ProtocolError as error:
+        return ProtocolError("the laboratory %s" % error)

@@ -25,18 +25,18 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from steplab_worker.channel import Document
+from steplab_worker import codec
 from steplab_worker.job import TrialJob
+from steplab_worker.messages import EpochRow
 
 State = Dict[str, np.ndarray]
+Identity = Dict[str, Any]  # of a job, as JSON has it
 KEPT = 2  # the newest, and the one before it in case the newest gets damaged
-ROW = ("epoch", "seconds", "validation_s", "iterations", "loss", "train_accuracy", "validation_accuracy", "attempt")
-UNKNOWABLE = ("loss", "train_accuracy", "validation_accuracy")
 # What a job may change without making its checkpoints useless.
-_FREE = ("train", "memory_limit_bytes", "loader_workers", "prefetch", "phases")
+_FREE = ("train", "memory_limit_bytes", "loader_workers", "prefetch", "phases", "network_file")
 _DAMAGE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, RuntimeError,
-    struct.error, zipfile.BadZipFile, zlib.error,
+    codec.ProtocolError, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ class BadFolder(Exception):
 class Checkpoint:
     """A training after some epochs."""
 
-    rows: List[Document]  # the epochs so far
+    rows: List[EpochRow]  # the epochs so far
     attempt: int
     times: np.ndarray  # ranks × iterations
     warmup: np.ndarray
@@ -64,18 +64,18 @@ class Checkpoint:
         return len(self.rows)
 
 
-def identity(job: TrialJob) -> Document:
+def identity(job: TrialJob) -> Identity:
     """What of a job a checkpoint must agree with, as it looks after a way through JSON."""
-    document = {name: value for name, value in job.document().items() if name not in _FREE}
+    document = {name: value for name, value in codec.document(job).items() if name not in _FREE}
     if job.train is not None:
         document.update(every=job.train.every, validation_samples=job.train.validation_samples)
-    return json.loads(json.dumps(document))
+    return document
 
 
 class Checkpoints:
     """The checkpoints of one trial in their folder."""
 
-    def __init__(self, folder: str, about: Document, rank: int = 0):
+    def __init__(self, folder: str, about: Identity, rank: int = 0):
         self.folder, self.about, self.rank = folder, about, rank
         self.own: List[int] = []  # epochs saved or restored by this process
         self._descriptor: Optional[int] = None  # of the folder, from its first use on
@@ -114,7 +114,7 @@ class Checkpoints:
     def save(self, made: Checkpoint) -> None:
         """Write a checkpoint; older ones than its predecessor go."""
         about = {"job": self.about, "attempt": made.attempt, "epochs": made.rows}
-        text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+        text = np.frombuffer(codec.encoded(about), dtype=np.uint8)
         arrays = {"state/" + name: array for name, array in made.state.items()}
         if any(array.dtype.hasobject for array in arrays.values()):
             raise TypeError("a state of plain numbers is needed")
@@ -188,7 +188,7 @@ def _open_inner(outer: int, name: str, make: bool, shown: str) -> int:
         raise BadFolder("%s is a link or a file; checkpoints need a directory there" % shown) from None
 
 
-def _read(name: str, folder: int, about: Document, like: State) -> Checkpoint:
+def _read(name: str, folder: int, about: Identity, like: State) -> Checkpoint:
     # Not `numpy.load`, which leaves a damaged file open.
     with open(name, "rb", opener=partial(_without_links, folder=folder)) as raw, zipfile.ZipFile(raw) as file:
         if any(one.compress_type != zipfile.ZIP_STORED for one in file.infolist()):
@@ -201,7 +201,7 @@ def _read(name: str, folder: int, about: Document, like: State) -> Checkpoint:
         state = {name: _array(file, "state/" + name) for name in like}
         if len(file.infolist()) != len(like) + 3:
             raise ValueError("it holds more than the network")
-    _expect_times(times, warmup, sum(row["iterations"] for row in rows))
+    _expect_times(times, warmup, sum(row.iterations for row in rows))
     if {name: (one.shape, one.dtype) for name, one in state.items()} != _shapes(like):
         raise ValueError("its arrays are not those of the network")
     return Checkpoint(rows, int(said["attempt"]), times, warmup, state)
@@ -225,17 +225,11 @@ def _shapes(state: State) -> Dict[str, Tuple[Any, Any]]:
     return {name: (one.shape, one.dtype) for name, one in state.items()}
 
 
-def _row(number: int, row: Document) -> Document:
-    """An epoch as it was written: these fields and no others, numbers, in order."""
-    if sorted(row) != sorted(ROW) or row["epoch"] != number or isinstance(row["epoch"], bool):
-        raise ValueError("its epoch %d is not whole" % number)
-    for name, value in row.items():
-        unknown = value is None and name in UNKNOWABLE
-        whole = name not in ("epoch", "iterations", "attempt") or type(value) is int
-        if not unknown and not (type(value) in (int, float) and whole and np.isfinite(value)):
-            raise ValueError("%s of its epoch %d is %.40r" % (name, number, value))
-        if name not in UNKNOWABLE and value < 0:
-            raise ValueError("%s of its epoch %d is below 0" % (name, number))
+def _row(number: int, document: Any) -> EpochRow:
+    """An epoch as it was written, in order."""
+    row = codec.decoded(EpochRow, document)
+    if row.epoch != number:
+        raise ValueError("its epoch %d is not in its place" % number)
     return row
 
 

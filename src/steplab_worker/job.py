@@ -1,9 +1,11 @@
-"""The job documents: all that a rank is told. Nothing it does depends on ambient state."""
+"""The jobs: all that a rank is told. Nothing it does depends on ambient state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+Level = Union[bool, int, float, str]
 
 
 @dataclass(frozen=True)
@@ -20,15 +22,6 @@ class GroupJob:
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
     roles: Dict[str, int] = field(default_factory=dict)  # how many processes of each there are
     adapter_file: str = ""  # where the framework's adapter is, if it is an extension
-
-    @classmethod
-    def from_document(cls, document: Dict[str, Any]) -> "GroupJob":
-        """From the JSON document that `document` gives."""
-        return cls(**document)
-
-    def document(self) -> Dict[str, Any]:
-        """As a JSON document."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -50,9 +43,9 @@ class TrialJob:
     trial: str
     replicate: int
     kind: str
-    config: Dict[str, Any]  # the factors as the study gives them
+    config: Dict[str, Level]  # the factors as the study gives them
     network: str
-    network_options: Dict[str, Any]
+    network_options: Dict[str, Level]
     input_shape: Tuple[int, ...]
     classes: int
     dataset: str
@@ -64,7 +57,7 @@ class TrialJob:
     learning_rate: float
     loader_workers: int
     prefetch: int
-    options: Dict[str, Any]  # of the framework
+    options: Dict[str, Level]  # of the framework
     phases: bool
     memory_limit_bytes: int  # 0: none
     seed: int
@@ -75,14 +68,3 @@ class TrialJob:
     def share(self, loss: Any) -> Any:
         """A batch's loss as its share of an accumulation; without one the loss itself, for dividing by 1 costs time."""
         return loss / self.accumulate if self.accumulate > 1 else loss
-
-    @classmethod
-    def from_document(cls, document: Dict[str, Any]) -> "TrialJob":
-        """From the JSON document that `document` gives."""
-        train = document.get("train")
-        made = dict(document, input_shape=tuple(document["input_shape"]))
-        return cls(**dict(made, train=TrainingPlan(**train) if train else None))
-
-    def document(self) -> Dict[str, Any]:
-        """As a JSON document."""
-        return dict(vars(self), train=dict(vars(self.train)) if self.train else None)

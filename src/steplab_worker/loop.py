@@ -11,34 +11,34 @@ work together.
 from __future__ import annotations
 
 import statistics
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
 from steplab_worker.adapter import Session, Source
-from steplab_worker.channel import Document
 from steplab_worker.job import TrialJob
+from steplab_worker.messages import Block, Iterate, LayerSeconds, Measurement, ModeName, ModeTimes
 
-Ask = Callable[[Document], Document]
+Ask = Callable[[Block, Type[Iterate]], Iterate]
 Columns = Dict[str, List[float]]
 PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
 LAYER_ITERATIONS = 5
 BARRIERS = 15  # in a row, at the start of a phased block, to know what one costs
 
 
-def measure(job: TrialJob, session: Session, ask: Ask) -> Document:
+def measure(job: TrialJob, session: Session, ask: Ask) -> Measurement:
     """Run one trial as the laboratory directs; its raw times by mode."""
     source = session.source()
     try:
         if job.kind == "infer":
-            modes = {"native": _run_mode("native", _InferBlock(session, source), ask)}
-            return {"modes": modes, "layers": None, "loss": session.loss()}
-        modes = {"native": _run_mode("native", _NativeBlock(session, source, job.accumulate), ask)}
+            return Measurement({"native": _run_mode("native", _InferBlock(session, source), ask)}, session.loss())
+        native = _run_mode("native", _NativeBlock(session, source, job.accumulate), ask)
         if not job.phases:
-            return {"modes": modes, "layers": None, "loss": session.loss()}
-        modes["phased"] = _run_mode("phased", _PhasedBlock(session, source, job.accumulate), ask)
+            return Measurement({"native": native}, session.loss())
+        phased = _run_mode("phased", _PhasedBlock(session, source, job.accumulate), ask)
+        modes = {"native": native, "phased": phased}
         layers, loss = _layers(session, source), session.loss()
         if session.overlap_method != "none":
-            modes["overlap"] = _run_mode("overlap", _overlap(session, source, job.accumulate, modes["phased"]), ask)
-        return {"modes": modes, "layers": layers, "loss": loss, "versions": _methods(session)}
+            modes["overlap"] = _run_mode("overlap", _overlap(session, source, job.accumulate, phased), ask)
+        return Measurement(modes, loss, layers, _methods(session))
     finally:
         source.close()
 
@@ -48,20 +48,20 @@ def _methods(session: Session) -> Dict[str, str]:
     return {"layer_method": session.layer_method, "overlap_method": session.overlap_method}
 
 
-def _run_mode(mode: str, run: "_Block", ask: Ask) -> Document:
+def _run_mode(mode: ModeName, run: "_Block", ask: Ask) -> ModeTimes:
     """Blocks of iterations until the laboratory asks for no more."""
     run.session.enter(mode)
     columns: Columns = {"t_iter": []}
     warmup: List[bool] = []
     block: Columns = {"t_iter": []}
     while True:
-        answer = ask({"say": "block", "mode": mode, "t_iter": block["t_iter"]})
-        block = run(answer["iterations"])
+        order = ask(Block(mode, block["t_iter"]), Iterate)
+        block = run(order.iterations)
         for name, values in block.items():
             columns.setdefault(name, []).extend(values)
-        warmup.extend([answer["warmup"]] * len(block["t_iter"]))
-        if answer["last"] or not answer["iterations"]:
-            return {"columns": columns, "warmup": warmup}
+        warmup.extend([order.warmup] * len(block["t_iter"]))
+        if order.last or not order.iterations:
+            return ModeTimes(columns, warmup)
 
 
 class _Block:
@@ -170,7 +170,7 @@ class _PhasedBlock(_Block):
         return parts
 
 
-def _overlap(session: Session, source: Source, accumulate: int, phased: Document) -> "_Block":
+def _overlap(session: Session, source: Source, accumulate: int, phased: ModeTimes) -> "_Block":
     """The way in which a session can tell how much communication is in flight, and how much is exposed."""
     if session.overlap_method == "difference":
         return _DifferenceBlock(session, source, accumulate, phased)
@@ -197,9 +197,9 @@ class _DifferenceBlock(_Block):
     is t_wait + t_move of phased mode, iteration by iteration.
     """
 
-    def __init__(self, session: Session, source: Source, accumulate: int, phased: Document):
+    def __init__(self, session: Session, source: Source, accumulate: int, phased: ModeTimes):
         super().__init__(session, source, accumulate)
-        columns, counts = phased["columns"], [not warm for warm in phased["warmup"]]
+        columns, counts = phased.columns, [not warm for warm in phased.warmup]
         total = [wait + move for wait, move in zip(columns["t_wait"], columns["t_move"])]
         self.total = [seconds for seconds, counted in zip(total, counts) if counted]
 
@@ -230,12 +230,12 @@ class _DifferenceBlock(_Block):
         return [difference if (one + 1) % k == 0 else 0.0 for one in range(len(together))]
 
 
-def _layers(session: Session, source: Source) -> Optional[List[Dict[str, Any]]]:
+def _layers(session: Session, source: Source) -> Optional[List[LayerSeconds]]:
     """Seconds per layer of a few iterations, where the framework lets us."""
     rows = []
     for iteration in range(LAYER_ITERATIONS):
         times = session.layer_times(source.next())
         if not times:
             return None
-        rows += [dict(layer=name, iteration=iteration, **seconds) for name, seconds in times.items()]
+        rows += [LayerSeconds(name, iteration, seconds["t_f"], seconds["t_b"]) for name, seconds in times.items()]
     return rows

@@ -1,8 +1,7 @@
-"""A rank's life: connect, say hello, take trial after trial; whatever happens becomes a document."""
+"""A rank's life: connect, say hello, take trial after trial; whatever happens becomes a message."""
 
 from __future__ import annotations
 
-import argparse
 import gc
 import importlib
 import os
@@ -11,11 +10,27 @@ import socket
 import sys
 import time
 import traceback
-from typing import Any, List
+from typing import Any, Dict, List, NoReturn, Optional
 
 from steplab_worker import limits, sources, variables
-from steplab_worker.channel import Channel, Document
+from steplab_worker.channel import Channel
+from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.launched import launched
+from steplab_worker.messages import (
+    ClockRead,
+    Close,
+    Failed,
+    FailedStatus,
+    Hello,
+    Message,
+    Open,
+    Opened,
+    ReadClock,
+    Result,
+    RunTrial,
+    Usage,
+)
 
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -25,45 +40,54 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resour
 
 def main(arguments: List[str]) -> None:
     """Entry point of a rank process."""
-    parser = argparse.ArgumentParser(prog="steplab_worker")
-    parser.add_argument("--channel", required=True)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--rank-variable", help="where a launcher says the rank")
-    parsed = parser.parse_args(arguments)
+    member = launched(arguments)
     limits.die_with_parent()
-    rank = parsed.rank
-    if parsed.rank_variable:
-        rank = int(os.environ[parsed.rank_variable])
-        _own_log(os.path.join(os.path.dirname(parsed.channel), "rank%d.log" % rank))
-    channel = Channel(parsed.channel)
-    greeting = {"say": "hello", "rank": rank, "pid": os.getpid(), "host": socket.gethostname()}
-    channel.send(dict(greeting, token=channel.token))
-    adapter, ambient = None, variables.seen()
-    while True:
-        order = channel.receive()
-        try:
-            if order["do"] == "open":
-                adapter = _open(GroupJob.from_document(order["group"]))
-                channel.send(dict(_opened(adapter), variables=variables.document(ambient, _THREAD_VARIABLES)))
-            elif order["do"] == "clock":
-                channel.send({"say": "clock", "at": time.perf_counter()})
-            elif order["do"] == "trial":
-                channel.send(_trial(adapter, TrialJob.from_document(order["job"]), channel))
-            else:
-                adapter.close()
-                sys.stdout.flush()
-                # A framework's exit handlers may hang or abort; what had to be said has been said.
-                os._exit(0)
-        except BaseException as error:  # noqa: BLE001 - the worker ends here: an error is an answer
-            channel.send(_failure(error))
+    channel = Channel(member.channel)
+    channel.send(Hello(member.number, os.getpid(), socket.gethostname(), channel.token))
+    Rank(channel).serve()
 
 
-def _own_log(path: str) -> None:
-    """Write to a log of one's own: a launcher would mix what its ranks print, and copy it in their time."""
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+class Rank:
+    """Does what the laboratory says, one order after the other."""
+
+    def __init__(self, channel: Channel):
+        self.channel, self.ambient = channel, variables.seen()
+        self.adapter: Optional[Any] = None
+
+    def serve(self) -> NoReturn:
+        """Answer every order until the last one; an order that is none ends the rank, too."""
+        while True:
+            try:
+                order = self.channel.receive()
+                if isinstance(order, Close):
+                    self._leave()
+                self.channel.send(self._answer(order))
+            except ProtocolError as error:
+                self.channel.send(_failure(error))
+                _exit(1)
+            except BaseException as error:  # noqa: BLE001 - the worker ends here: an error is an answer
+                self.channel.send(_failure(error))
+
+    def _answer(self, order: Message) -> Message:
+        if isinstance(order, ReadClock):
+            return ClockRead(time.perf_counter())
+        if isinstance(order, Open) and self.adapter is None:
+            self.adapter = _open(order.group)
+            return _opened(self.adapter, self.ambient)
+        if isinstance(order, RunTrial) and self.adapter is not None:
+            return _trial(self.adapter, order.job, self.channel)
+        raise ProtocolError("the laboratory sent %s out of turn" % type(order).__name__)
+
+    def _leave(self) -> NoReturn:
+        if self.adapter is not None:
+            self.adapter.close()
+        _exit(0)
+
+
+def _exit(code: int) -> NoReturn:
+    sys.stdout.flush()
+    # A framework's exit handlers may hang or abort; what had to be said has been said.
+    os._exit(code)
 
 
 def _open(group: GroupJob) -> Any:
@@ -85,13 +109,13 @@ def _adapter_module(framework: str, file: str) -> Any:
     return sources.load(own, file) if file else importlib.import_module(own)
 
 
-def _opened(adapter: Any) -> Document:
+def _opened(adapter: Any, ambient: Dict[str, str]) -> Opened:
     versions = dict(adapter.versions(), python=platform.python_version())
-    return {"say": "opened", "versions": versions, "cpus": limits.allowed_cpus()}
+    return Opened(versions, limits.allowed_cpus(), variables.ambient(ambient, _THREAD_VARIABLES))
 
 
-def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
-    """Run one trial; the document that says how it went."""
+def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
+    """Run one trial; what it measured and used."""
     from steplab_worker import loop, training
 
     limits.reset_peak_memory()
@@ -101,16 +125,15 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Document:
         session = _session(adapter, job)
         try:
             if job.train is not None:
-                result = training.train(job, session, channel.ask, adapter.group.rank)
+                measurement = training.train(job, session, channel.ask, adapter.group.rank)
             else:
-                result = loop.measure(job, session, channel.ask)
+                measurement = loop.measure(job, session, channel.ask)
         finally:
             session.close()
     finally:
         limits.limit_memory(0)
     after = limits.used()
-    usage = {"cpu_s": after["cpu_s"] - before["cpu_s"], "peak_bytes": after["peak_bytes"]}
-    return dict(result, say="done", usage=usage)
+    return Result(measurement, Usage(after["cpu_s"] - before["cpu_s"], after["peak_bytes"]))
 
 
 def _session(adapter: Any, job: TrialJob) -> Any:
@@ -124,14 +147,15 @@ def _session(adapter: Any, job: TrialJob) -> Any:
     return adapter.session(job, graph, initial_weights(graph, job.seed) if adapter.computes else {})
 
 
-def _failure(error: BaseException) -> Document:
-    text = _bounded("%s: %s" % (type(error).__name__, error))
-    lowered = text.lower()
+def _failure(error: BaseException) -> Failed:
+    text = str(error) if isinstance(error, ProtocolError) else "%s: %s" % (type(error).__name__, error)
+    return Failed(_status(error, text.lower()), _bounded(text), _bounded(traceback.format_exc()))
+
+
+def _status(error: BaseException, lowered: str) -> FailedStatus:
     if isinstance(error, MemoryError) or any(sign in lowered for sign in _OUT_OF_MEMORY):
-        status = "out-of-memory"
-    else:
-        status = "unsupported" if type(error).__name__ == "Unsupported" else "failed"
-    return {"say": "failed", "status": status, "reason": text, "traceback": _bounded(traceback.format_exc())}
+        return "out-of-memory"
+    return "unsupported" if type(error).__name__ == "Unsupported" else "failed"
 
 
 def _bounded(text: str) -> str:

@@ -8,22 +8,35 @@ left out, depends on the seed and the epoch alone.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List, Optional, Tuple, Type
 
 import numpy as np
 
 from steplab_worker import data
 from steplab_worker.adapter import Session, Source, Unsupported
-from steplab_worker.channel import Document
 from steplab_worker.checkpoints import Checkpoint, Checkpoints, identity
 from steplab_worker.job import TrainingPlan, TrialJob
+from steplab_worker.messages import (
+    Accuracies,
+    Begin,
+    EpochEnd,
+    EpochRow,
+    EpochTaken,
+    M,
+    Measurement,
+    Message,
+    ModeTimes,
+    Proceed,
+    Resume,
+    Saved,
+)
 
-Ask = Callable[[Document], Document]
+Ask = Callable[[Message, Type[M]], M]
 Predict = Callable[[np.ndarray], np.ndarray]
 ALL = 0
 
 
-def train(job: TrialJob, session: Session, ask: Ask, rank: int) -> Document:
+def train(job: TrialJob, session: Session, ask: Ask, rank: int) -> Measurement:
     """Train as the laboratory directs; the raw times of every iteration and the last epoch's loss."""
     session.enter("native")
     source = session.source()
@@ -33,7 +46,7 @@ def train(job: TrialJob, session: Session, ask: Ask, rank: int) -> Document:
         go_on = run.begin(ask)
         while go_on:
             go_on = run.epoch(ask)
-        return {"modes": {"native": run.mode()}, "layers": None, "loss": run.loss}
+        return Measurement({"native": run.mode()}, run.loss)
     finally:
         shelf.close()
         source.close()
@@ -81,7 +94,7 @@ class _Run:
     def __init__(self, job: TrialJob, plan: TrainingPlan, session: Session, source: Source, shelf: Checkpoints):
         self.job, self.plan, self.session, self.source, self.shelf = job, plan, session, source, shelf
         self.rank = shelf.rank
-        self.rows: List[Document] = []
+        self.rows: List[EpochRow] = []
         self.attempt = 0
         self.times: List[List[float]] = []  # of all ranks in rank 0, of this one elsewhere
         self.warmup: List[bool] = []
@@ -93,34 +106,33 @@ class _Run:
         like = self.session.state()
         found, notes = self.shelf.newest(like)
         epochs = found.rows if found is not None else []
-        answer = ask({"say": "begin", "epochs": epochs, "notes": notes})
-        if answer["epoch"] != len(epochs):
-            found = self.shelf.load(answer["epoch"], like) if answer["epoch"] else None
+        answer = ask(Begin(epochs, notes), Resume)
+        if answer.epoch != len(epochs):
+            found = self.shelf.load(answer.epoch, like) if answer.epoch else None
         if found is not None:
             self._restore(found)
-        return answer["go_on"]
+        return answer.go_on
 
     def _restore(self, found: Checkpoint) -> None:
         self.session.restore(found.state)
         self.rows, self.attempt = found.rows, found.attempt + 1
         self.times = found.times.tolist() if self.rank == 0 else [found.times[self.rank].tolist()]
         self.warmup = found.warmup.tolist()
-        self.loss = _number(found.rows[-1]["loss"])
+        self.loss = _number(found.rows[-1].loss)
 
     def epoch(self, ask: Ask) -> bool:
         """One epoch; whether the laboratory wants another."""
         number = len(self.rows) + 1
         times, losses = self._iterate(self._begin(number))
         self.loss = float(np.mean(losses))
-        said = {"say": "epoch", "epoch": number, "attempt": self.attempt, "t_iter": times, "loss": self.loss}
-        if self.rank == 0 and (number % self.plan.every == 0 or number == self.plan.epochs):
-            said.update(self._examined())
-        answer = ask(said)
-        self._remember(answer["epoch"], answer["t_iter"] if self.rank == 0 else [times])
-        if answer["save"]:
+        looked = self.rank == 0 and (number % self.plan.every == 0 or number == self.plan.epochs)
+        accuracies = self._accuracies() if looked else None
+        answer = ask(EpochEnd(number, self.attempt, times, self.loss, accuracies), EpochTaken)
+        self._remember(answer.row, answer.t_iter if self.rank == 0 else [times])
+        if answer.save:
             # All ranks wait here for the one that writes, so that it is not in anybody's next iteration.
-            ask({"say": "saved", "notes": self._save() if self.rank == 0 else []})
-        return answer["go_on"]
+            ask(Saved(self._save() if self.rank == 0 else []), Proceed)
+        return answer.go_on
 
     def _begin(self, number: int) -> int:
         """To the start of an epoch; how many iterations it has."""
@@ -143,7 +155,7 @@ class _Run:
             losses.append(session.pending_loss())
         return session.seconds(stamps)[::2], [float(loss) for loss in losses]
 
-    def _examined(self) -> Document:
+    def _accuracies(self) -> Accuracies:
         """Accuracies after the epoch: of the validation samples, timed, and of as many training samples."""
         clock, plan = self.session.clock, self.plan
         before = clock()
@@ -151,9 +163,9 @@ class _Run:
         validation = self.session.examine(looked)
         seconds = clock() - before
         training = self.session.examine(Examination(self.job, "train", looked.samples))
-        return {"validation_s": seconds, "validation_accuracy": validation, "train_accuracy": training}
+        return Accuracies(seconds, validation, training)
 
-    def _remember(self, row: Document, times: List[List[float]]) -> None:
+    def _remember(self, row: EpochRow, times: List[List[float]]) -> None:
         self.rows = [*self.rows, row]
         self.times = [before + now for before, now in zip(self.times or [[] for _ in times], times)]
         counted = -(-self.plan.warmup // self.job.accumulate) * self.job.accumulate - self.since_start
@@ -171,13 +183,13 @@ class _Run:
             return ["no checkpoint after epoch %d (%s)" % (made.epoch, error.strerror)]
         return []
 
-    def mode(self) -> Document:
+    def mode(self) -> ModeTimes:
         """This rank's iterations; at least the last ones count as measured."""
         warmup = list(self.warmup)
         if all(warmup):
             warmup[-self.job.accumulate :] = [False] * self.job.accumulate
-        return {"columns": {"t_iter": self.times[0]}, "warmup": warmup}
+        return ModeTimes({"t_iter": self.times[0]}, warmup)
 
 
-def _number(value: Any) -> float:
+def _number(value: Optional[float]) -> float:
     return float("nan") if value is None else float(value)

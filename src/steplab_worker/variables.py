@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Sequence
+from typing import Dict, Sequence
+
+from steplab_worker.messages import AmbientVariables
 
 _PREFIXES = (
     "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "NUMEXPR_", "ONEDNN_", "DNNL_",  # numerical libraries
@@ -22,10 +24,10 @@ def seen() -> Dict[str, str]:
     return {name: os.environ[name] for name in sorted(os.environ) if _matters(name)}
 
 
-def document(before: Dict[str, str], always: Sequence[str]) -> Dict[str, Any]:
+def ambient(before: Dict[str, str], always: Sequence[str]) -> AmbientVariables:
     """What the framework sees, and which of it steplab has set: what it always sets, and what differs from `before`."""
     now = seen()
-    return {"seen": now, "own": [name for name in now if name in always or now[name] != before.get(name)]}
+    return AmbientVariables(now, [name for name in now if name in always or now[name] != before.get(name)])
 
 
 def _matters(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from steplab.core import catalogue
-from steplab.runner.directing.step import StepDirector
+from steplab.runner.directing.director import Undirected
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey
@@ -44,11 +45,11 @@ class Ranks:
         if isinstance(group, Failure):
             pytest.fail(f"{group.reason}\n{group.log_tail}", pytrace=False)
         job = trial_job(proof | {"processes": processes}, options, **said)
-        outcome = Conversation(group, time.monotonic() + PROOF_S, lambda: None).trial(job, NO_DIRECTOR)
+        outcome = Conversation(group, time.monotonic() + PROOF_S, lambda: None).trial(job, Undirected())
         if outcome.failure is not None:
             self.pool.discard(key)
             pytest.fail(f"{outcome.failure.reason}\n{outcome.failure.log_tail}", pytrace=False)
-        return [outcome.results[rank] for rank in sorted(outcome.results)]
+        return [json.loads(result.measurement.methods["proof"]) for _, result in sorted(outcome.results.items())]
 
     def against_torch(self, framework: str, proof: str, **said: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """What PyTorch found (once) and what a framework found in comparison."""
@@ -58,10 +59,6 @@ class Ranks:
             (self.references[str(path)],) = self.run("torch", asked, **said)
         (found,) = self.run(framework, {"proof": proof, "reference": str(path), "write": False}, **said)
         return self.references[str(path)], found
-
-
-# The proofs ask for no blocks of iterations, so nobody is asked to direct them.
-NO_DIRECTOR: StepDirector = None  # type: ignore[assignment]
 
 
 def trial_job(

@@ -177,7 +177,9 @@ def test_ddp_exchanges_after_backward_if_it_has_one_bucket(ranks: Any) -> None:
 def test_what_buckets_expose_comes_after_the_last_gradient(
     ranks: Any, stamps: list[tuple[float, float]], flying: float, exposed: float
 ) -> None:
-    for found in ranks.run("torch", {"proof": "bucket_times", "stamps": stamps}, workers=2, network="lenet5"):
+    for found in ranks.run(
+        "torch", {"proof": "bucket_times", "stamps": json.dumps(stamps)}, workers=2, network="lenet5"
+    ):
         assert found["communication"] == pytest.approx([flying, exposed])
 
 

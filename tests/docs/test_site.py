@@ -53,6 +53,12 @@ def test_every_page_is_in_the_menu_of_the_first(site: Path) -> None:
     assert not sections
 
 
+@pytest.mark.parametrize("name", ["contributing", "changelog"])
+def test_pages_of_the_first_folder_are_shown(name: str, site: Path) -> None:
+    assert (site / f"{name}.html").is_file()
+    assert f'href="{name}.html"' in (site / "index.html").read_text()
+
+
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text()

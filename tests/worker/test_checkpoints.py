@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steplab_worker.checkpoints import BadFolder, Checkpoint, Checkpoints
+from steplab_worker.messages import EpochRow
 
 STATE = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array(7)}
 ABOUT = {"trial": "0123456789abcdef", "seed": 1}
@@ -27,7 +28,7 @@ def row(epoch: int, **changed: Any) -> dict[str, Any]:
 
 
 def made(epochs: int) -> Checkpoint:
-    rows = [row(epoch) for epoch in range(1, epochs + 1)]
+    rows = [EpochRow(**row(epoch)) for epoch in range(1, epochs + 1)]
     return Checkpoint(rows, 0, np.full((2, 4 * epochs), 0.25), np.zeros(4 * epochs, dtype=bool), STATE)
 
 

@@ -10,6 +10,7 @@ import pytest
 from steplab_worker import loop, networks
 from steplab_worker.adapters import replay, synthetic
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.messages import Iterate, Measurement
 
 LAW = {"io_s": 0.5, "h2d_s": 0.25, "compute_s": 3.0, "sample_s": 1.5}
 BATCH = 4
@@ -28,35 +29,35 @@ def job() -> TrialJob:
 def three_blocks() -> Any:
     """A laboratory that asks for a warm-up iteration, two that count, and no more."""
     answers = [
-        {"iterations": 1, "warmup": True, "last": False},
-        {"iterations": 2, "warmup": False, "last": True},
+        Iterate(1, warmup=True, last=False),
+        Iterate(2, warmup=False, last=True),
     ]
-    return lambda document: answers.pop(0)
+    return lambda message, kind: answers.pop(0)
 
 
 @pytest.fixture
-def measured() -> dict[str, Any]:
+def measured() -> Measurement:
     adapter = synthetic.Adapter(GroupJob("synthetic", 0, 1, 1, ""))
     graph = networks.build("mlp", {n: o.default for n, o in networks.module("mlp").OPTIONS.items()}, (1, 28, 28), 10)
     return loop.measure(job(), adapter.session(job(), graph, {}), three_blocks())
 
 
-def test_latency_is_loading_and_forward_without_reading(measured: dict[str, Any]) -> None:
-    native = measured["modes"]["native"]
+def test_latency_is_loading_and_forward_without_reading(measured: Measurement) -> None:
+    native = measured.modes["native"]
     forward = (LAW["compute_s"] + LAW["sample_s"] * BATCH) / 3
     expected = {"t_io": LAW["io_s"] * BATCH, "t_h2d": LAW["h2d_s"] * BATCH, "t_f": forward}
     expected["t_iter"] = expected["t_h2d"] + forward
-    assert native["warmup"] == [True, False, False]
+    assert native.warmup == [True, False, False]
     for name, seconds in expected.items():
-        assert all(math.isclose(value, seconds) for value in native["columns"][name]), name
+        assert all(math.isclose(value, seconds) for value in native.columns[name]), name
 
 
 @pytest.mark.parametrize("forgotten", [(), ("t_h2d", "t_f")])
-def test_a_recorded_inference_replays_its_times(measured: dict[str, Any], forgotten: tuple[str, ...]) -> None:
-    native = measured["modes"]["native"]
-    kept = {name: values for name, values in native["columns"].items() if name not in forgotten}
-    rank = {"rank": 0, "modes": {"native": {**native, "columns": kept}}, "loss": 0.0}
+def test_a_recorded_inference_replays_its_times(measured: Measurement, forgotten: tuple[str, ...]) -> None:
+    native = measured.modes["native"]
+    kept = {name: values for name, values in native.columns.items() if name not in forgotten}
+    rank = {"rank": 0, "modes": {"native": {"warmup": native.warmup, "columns": kept}}, "loss": 0.0}
     session = replay.Session({"status": "ok", "reason": "", "versions": {}, "ranks": [rank]}, rank=0)
-    again = loop.measure(job(), session, three_blocks())["modes"]["native"]["columns"]
+    again = loop.measure(job(), session, three_blocks()).modes["native"].columns
     for name, values in kept.items():
         assert again[name] == pytest.approx(values), name

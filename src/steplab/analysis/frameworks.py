@@ -30,6 +30,9 @@ MEASURES = (
 )
 LEVEL = 0.95
 MOST_VARIANTS = 12
+# Share of the degrees of freedom of all configurations that counts for one of them: the spreads of a handful of pairs
+# tell badly how much they differ among themselves (chosen by simulation, `benchmarks/coverage.py`).
+OTHERS = 0.15
 # Why a comparison without a p-value shows nothing.
 SINGLE = "a single pair, which shows nothing"
 NO_SPREAD = NO_NOISE[0].lower() + NO_NOISE[1:].rstrip(".")
@@ -111,13 +114,14 @@ def _pair(name: str, first: str, second: str, shared: list[str], difference: pd.
     means, sizes = grouped.mean(), np.asarray(grouped.size(), dtype=float)
     noise = moderated(np.asarray(grouped.var(ddof=1), dtype=float), sizes - 1)
     errors = np.sqrt(noise.variance / sizes)
+    freedom_each = np.minimum(noise.freedom, sizes - 1 + OTHERS * noise.pool)
     if len(means) == 1:
-        own = float(means.iloc[0]), float(errors[0]), float(noise.freedom[0]), len(difference)
+        own = float(means.iloc[0]), float(errors[0]), float(freedom_each[0]), len(difference)
         return [_comparison(name, first, second, None, *own)]
     each = [
         _comparison(name, first, second, _levels(shared, key), mean, error, freedom, int(n))
         for key, mean, error, freedom, n in zip(
-            means.index, means.tolist(), errors.tolist(), noise.freedom.tolist(), sizes.tolist(), strict=True
+            means.index, means.tolist(), errors.tolist(), freedom_each.tolist(), sizes.tolist(), strict=True
         )
     ]
     # The mean over configurations; what varies between them counts as doubt, as they stand for others.

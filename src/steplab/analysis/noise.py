@@ -102,7 +102,7 @@ def _between(ok: pd.DataFrame, keys: list[str]) -> tuple[float | None, float | N
 
 
 def _detectable(variances: NDArray[np.float64], sizes: NDArray[np.float64]) -> float:
-    """The difference at which two typical configurations of all are told apart, by the rule of `analysis.apart`."""
+    """The difference at which two typical configurations of all are told apart, by the rule of `slower_than_best`."""
     from scipy.special import stdtrit
 
     several = sizes > 1

@@ -127,13 +127,14 @@ def _expect_known(record: Record) -> None:
 def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) -> Iterator[str]:
     """What a reader must know before believing the points."""
     from steplab.analysis.roofline.points import unplaced
-    from steplab.runner.instruments.machine import machine
+    from steplab_worker.machine import machine
 
+    here = machine().host
     device, host = record.versions.get("device", "cpu"), record.machine.get("host")
     if roofs.origin == "measured" and device != "cpu":
         yield f"the trials ran on {device}, these are the roofs of this machine's CPU: name its file with --machine"
-    elif roofs.origin == "measured" and host != machine()["host"]:
-        yield f"the trials ran on {host}, these are the roofs of {machine()['host']}"
+    elif roofs.origin == "measured" and host != here:
+        yield f"the trials ran on {host}, these are the roofs of {here}"
     elif roofs.origin == "file" and device == "cpu":
         yield f"the trials ran on a CPU of {host}, these are the roofs of {roofs.machine}"
     if not times.phases:

@@ -29,12 +29,13 @@ def doctor(
     from steplab.core.home import home
     from steplab.runner.environments import registry
     from steplab.runner.instruments import quietness
-    from steplab.runner.instruments.machine import energy_sources, machine
+    from steplab.runner.instruments.machine import energy_sources
     from steplab.runner.ranks import leftovers
     from steplab.runner.ranks.private_network import obstacle
+    from steplab_worker.machine import machine
 
     leftovers.sweep()
-    about = machine()
+    about = asdict(machine())
     rows = registry.listing()
     noise = quietness.listen()
     energy = energy_sources()

@@ -42,19 +42,6 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Launcher:
-    """A program that starts all ranks of a group, and the variable by which each learns its rank.
-
-    In the command `{processes}` is their number, `{room}` a folder that lasts as long as the group, and `{memory}` one
-    in memory.
-    """
-
-    command: tuple[str, ...]
-    rank: str
-    variables: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Framework:
     """What a framework's adapter file declares about itself."""
 
@@ -70,7 +57,7 @@ class Framework:
     reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
     roles: Mapping[str, int | str] = field(default_factory=dict)  # auxiliary processes beside several ranks
-    launcher: Launcher | None = None  # of several ranks
+    launcher: str = "local"  # what starts several ranks: the name of a file in runner/ranks/launchers
     doors: str = ""  # what listens, without a password, where ranks get no private network
     caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
     strategies_apart: bool = False  # a group of ranks serves one strategy only
@@ -178,17 +165,13 @@ def _framework(name: str, file: Path) -> Framework:
         reads_data=said.get("reads_data", True),
         debian=tuple(said.get("debian", ())),
         roles=said.get("roles", {}),
-        launcher=_launcher(said.get("launcher")),
+        launcher=said.get("launcher", "local"),
         doors=said.get("doors", ""),
         caches=tuple(said.get("caches", ())),
         strategies_apart=said.get("strategies_apart", False),
         single_process=_listed(said.get("single_process", {})),
         unsupported=tuple(Refusal(_listed(one["when"]), one["because"]) for one in said.get("unsupported", ())),
     )
-
-
-def _launcher(said: Mapping[str, Any] | None) -> Launcher | None:
-    return None if said is None else Launcher(tuple(said["command"]), said["rank"], said.get("variables", {}))
 
 
 def _listed(said: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:

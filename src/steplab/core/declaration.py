@@ -26,7 +26,7 @@ OPTIONAL: Mapping[str, type | tuple[type, ...]] = {
     "reads_data": bool,
     "debian": list,
     "roles": dict,
-    "launcher": dict,
+    "launcher": str,
     "doors": str,
     "caches": list,
     "strategies_apart": bool,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from steplab import __version__
 from steplab.core.errors import StudyError
-from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Mode, Rank, Record, Variables
+from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Rank, Record, Variables
 from steplab.core.step_time import shares_period
 from steplab.core.trial import Level, Trial
 from steplab.design.plan import Plan
@@ -20,20 +20,20 @@ from steplab.runner.data import datasets
 from steplab.runner.directing.step import StepDirector
 from steplab.runner.directing.train import TrainingDirector
 from steplab.runner.instruments import surroundings
-from steplab.runner.instruments.machine import machine
-from steplab.runner.instruments.surroundings import Seen
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
-from steplab.runner.ranks.channel import Document
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
 from steplab.runner.ranks.group import RankGroup
 from steplab.runner.ranks.pool import Pool
+from steplab.runner.ranks.rank_record import rank_part
 from steplab.store import records, training
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.resolution import Resolved, resolve, unsupported
 from steplab.study.sections import Study
+from steplab_worker.machine import machine
+from steplab_worker.messages import AmbientVariables, Hello
 
 START_DEADLINE_S = 180.0  # at most
 SHORTEST_START_S = 60.0  # a framework may take that long to be imported on a busy machine, however short its trials
@@ -161,9 +161,9 @@ class _Attempt:
         self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
         self.seen = surroundings.NOTHING
         self.versions: dict[str, str] = {}
-        self.variables: dict[int, Document] = {}
+        self.variables: dict[int, AmbientVariables] = {}
         self.environment: EnvironmentInfo | None = None
-        self.hello: dict[int, Document] = {}
+        self.hello: dict[int, Hello] = {}
         self.log_tail = ""
         self.source: datasets.DataSource | None = None
         self.training = self._training()
@@ -201,7 +201,8 @@ class _Attempt:
         """The record of this, the last, attempt."""
         study, failure = self.campaign.study, outcome.failure
         seen = self.seen
-        ranks = [_rank(rank, self.hello[rank], said, seen) for rank, said in sorted(outcome.results.items())]
+        ranks = [self._rank(outcome, rank) for rank in sorted(outcome.results)]
+        methods = outcome.results[0].measurement.methods if ranks else {}
         return Record(
             study=study.about.name,
             trial=self.trial.id,
@@ -216,9 +217,9 @@ class _Attempt:
             measure=study.measure.model_dump() | (study.train.model_dump() if self.training else {}),
             ranks=ranks,
             threads=self.resolved.threads,
-            versions={"steplab": __version__} | self.versions | outcome.results.get(0, {}).get("versions", {}),
-            variables=[_variables(said) for _, said in sorted(self.variables.items())],
-            machine=machine(),
+            versions={"steplab": __version__} | self.versions | methods,
+            variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
+            machine=asdict(machine()),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=self.training.epochs if self.training else [],
@@ -230,6 +231,10 @@ class _Attempt:
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial, self.campaign.modules),
         )
+
+    def _rank(self, outcome: Outcome, rank: int) -> Rank:
+        offset = outcome.clock_offsets_s[rank]
+        return rank_part(self.hello[rank], outcome.results[rank], offset, self.seen.gpus.get(rank))
 
 
 def start_deadline_s(timeout_s: float) -> float:
@@ -253,27 +258,10 @@ def _plain(resolved: Resolved) -> dict[str, Level | dict[str, Level]]:
     return asdict(resolved)
 
 
-def _rank(rank: int, hello: Document, said: Document, seen: Seen) -> Rank:
-    modes = {name: Mode(**mode) for name, mode in said["modes"].items()}
-    loss = said["loss"] if said["loss"] == said["loss"] else None
-    return Rank(
-        rank=rank,
-        host=hello["host"],
-        pid=hello["pid"],
-        cpu_s=said["usage"]["cpu_s"],
-        peak_bytes=said["usage"]["peak_bytes"],
-        loss=loss,
-        modes=modes,
-        layers=said["layers"],
-        clock_offset_s=said["clock_offset_s"],
-        gpu=seen.gpus.get(rank),
-    )
-
-
-def _variables(said: Document) -> Variables:
+def _variables(ambient: AmbientVariables) -> Variables:
     """What a rank saw; what it does not have from the laboratory's own surroundings, steplab has set."""
-    ours = {name for name, value in said["seen"].items() if os.environ.get(name) != value}
-    return Variables(seen=said["seen"], own=sorted(ours | set(said["own"])))
+    ours = {name for name, value in ambient.seen.items() if os.environ.get(name) != value}
+    return Variables(seen=ambient.seen, own=sorted(ours | set(ambient.own)))
 
 
 def _data_info(resolved: Resolved, source: datasets.DataSource | None) -> DataInfo:

@@ -7,6 +7,7 @@ whose factors match (all but `framework`, `recording` and `of`) gives its raw ti
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
@@ -156,8 +157,8 @@ class Session(base.Session):
         return {row["layer"]: {"t_f": row["t_f"], "t_b": row["t_b"]} for row in rows if row["iteration"] == 0} or None
 
     def loss(self) -> float:
-        """The recorded loss."""
-        return self.recorded["loss"]
+        """The recorded loss; NaN where none is known."""
+        return math.nan if self.recorded["loss"] is None else self.recorded["loss"]
 
 
 class _Source(base.Source):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from steplab.runner.ranks.channel import GREETING_BYTES, MOST_STRANGERS, Lines, Said
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab_worker.channel import short_address
+from steplab_worker.messages import Block, ClockRead, Failed, Hello, encode
 
 
 @pytest.fixture
@@ -66,16 +67,19 @@ def is_closed(connection: socket.socket) -> bool:
 
 def greeting(room: GroupFolder, **changes: object) -> bytes:
     return (
-        json.dumps({"say": "hello", "rank": 0, "pid": 1, "host": "h", "token": room.token, **changes}).encode() + b"\n"
+        json.dumps(
+            {"message": "Hello", "protocol": 1, "rank": 0, "pid": 1, "host": "h", "token": room.token, **changes}
+        ).encode()
+        + b"\n"
     )
 
 
 def test_a_member_with_the_token_is_heard(
     room: GroupFolder, lines: Lines, connect: Callable[..., socket.socket]
 ) -> None:
-    connect(greeting(room), b'{"say": "opened"}\n')
+    connect(greeting(room), b'{"message": "ClockRead", "at": 0.5}\n')
     listen(lines)
-    assert [said.document["say"] for said in lines.inbox] == ["hello", "opened"]
+    assert [type(said.message) for said in lines.inbox] == [Hello, ClockRead]
     assert lines.connected() == [0]
 
 
@@ -104,7 +108,7 @@ def test_a_second_process_cannot_take_a_members_place(
     second = connect(greeting(room, pid=2))
     listen(lines)
     assert is_closed(second)
-    assert lines.hello[0]["pid"] == 1
+    assert lines.hello[0].pid == 1
 
 
 @pytest.mark.parametrize(
@@ -145,14 +149,18 @@ def test_silent_strangers_do_not_pile_up(
     assert lines.connected() == [0]
 
 
-@pytest.mark.parametrize("nonsense", [b"no document\n", b"{}\n", b'["say"]\n', b'{"say": 1}\n', b"[" * 100_000 + b"\n"])
+@pytest.mark.parametrize(
+    "nonsense", [b"no JSON\n", b"{}\n", b'["message"]\n', b'{"message": 1}\n', b"[" * 100_000 + b"\n"]
+)
 def test_nonsense_of_a_member_is_its_failure(
     room: GroupFolder, lines: Lines, connect: Callable[..., socket.socket], nonsense: bytes
 ) -> None:
     connect(greeting(room), nonsense)
     listen(lines)
     last = lines.inbox[-1]
-    assert (last.rank, last.document["say"], last.document["reason"]) == (0, "failed", "sent what is no document")
+    assert last.rank == 0
+    assert isinstance(last.message, Failed)
+    assert last.message.reason.startswith("sent ")
 
 
 def test_the_end_of_a_members_line_is_noticed(
@@ -164,13 +172,13 @@ def test_the_end_of_a_members_line_is_noticed(
     assert lines.connection(1) is None
 
 
-def test_documents_of_any_length_arrive_whole(
+def test_messages_of_any_length_arrive_whole(
     room: GroupFolder, lines: Lines, connect: Callable[..., socket.socket]
 ) -> None:
     connection = connect(greeting(room))
     listen(lines)
     connection.settimeout(None)
-    text = json.dumps({"say": "done", "times": [0.125] * 400_000}).encode() + b"\n"
+    text = encode(Block("native", [0.125] * 400_000))
     sent, deadline = 0, time.monotonic() + 60
     connection.setblocking(False)
     while (sent < len(text) or len(lines.inbox) < 2) and time.monotonic() < deadline:
@@ -178,8 +186,7 @@ def test_documents_of_any_length_arrive_whole(
             with contextlib.suppress(BlockingIOError):
                 sent += connection.send(text[sent : sent + 100_001])
         lines.wait(0.01)
-    assert isinstance(lines.inbox[1], Said)
-    assert len(lines.inbox[1].document["times"]) == 400_000
+    assert lines.inbox[1] == Said(0, Block("native", [0.125] * 400_000))
 
 
 def test_a_temporary_folder_of_any_length_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -24,11 +24,6 @@ START_S = 150.0
 JOB = TrialJob(
     "t", 0, "step", {}, "mlp", {}, (1, 28, 28), 10, "mnist", "", 4, 1, "sync", "sgd", 0.1, 0, 1, {}, False, 0, 1
 )
-# Answers the probe of `steplab env add`, then does what the test wants when it is to run a rank.
-FAKE = """#!/bin/sh
-if [ "$1" = "-c" ]; then echo '{"version": "0", "lock": [], "python": "3"}'; exit 0; fi
-%s
-"""
 
 
 @pytest.fixture
@@ -68,10 +63,16 @@ def settle(look, seconds=15.0):
 
 
 def add_fake(rooms, framework, does):
+    """Register an interpreter that does what the test wants when it is to run a rank."""
     script = rooms / f"{framework}-python"
-    script.write_text(FAKE % does)
+    script.write_text(f"#!/bin/sh\n{does}\n")
     script.chmod(0o755)
-    return registry.add(framework, script, framework)
+    note = registry.folder(framework) / "steplab.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(
+        json.dumps({"name": framework, "framework": framework, "python": str(script), "version": "0", "lock": []})
+    )
+    return registry.find(framework)
 
 
 def opened(framework, processes=2, strategy=""):
@@ -211,7 +212,7 @@ def test_a_taken_port_is_answered_with_another(rooms, monkeypatch):
 def test_the_death_of_a_server_ends_the_trial(rooms):
     group, failure = opened("mxnet", strategy="ps-async")
     assert failure is None
-    os.kill(group.hello[3]["pid"], signal.SIGKILL)
+    os.kill(group.hello[3].pid, signal.SIGKILL)
     outcome = Conversation(group, time.monotonic() + 60, lambda: None).trial(JOB, None)
     group.kill()
     assert outcome.failure.status == "killed"
@@ -222,7 +223,7 @@ def test_the_death_of_a_server_ends_the_trial(rooms):
 def test_the_death_of_a_launched_rank_ends_the_trial(rooms):
     group, failure = opened("chainer")
     assert failure is None
-    os.kill(group.hello[1]["pid"], signal.SIGKILL)
+    os.kill(group.hello[1].pid, signal.SIGKILL)
     outcome = Conversation(group, time.monotonic() + 60, lambda: None).trial(JOB, None)
     group.kill()
     assert outcome.failure.status == "killed"
@@ -233,7 +234,8 @@ def test_the_death_of_a_launched_rank_ends_the_trial(rooms):
 def test_the_death_of_a_launcher_takes_its_ranks(rooms):
     group, failure = opened("chainer")
     assert failure is None
-    group.processes[0].popen.kill()
+    (mpiexec,) = group.pids - {said["pid"] for said in group.hello.values()}
+    os.kill(mpiexec, signal.SIGKILL)
     group.kill()
     assert not settle(lambda: left_running(rooms), 1.0)
 

@@ -1,4 +1,4 @@
-// Formulas are data: a tree of nodes, as steplab.models.formula writes it. Nothing of it is ever run as code.
+// Formulas are data: a tree of nodes, as steplab.models.formulas.formula writes it. Nothing of it is ever run as code.
 const MANY = { add: (a, b) => a + b, mul: (a, b) => a * b, max: Math.max, min: Math.min };
 const TWO = { sub: (a, b) => a - b, div: (a, b) => a / b, pow: Math.pow };
 const ONE = { neg: (a) => -a, log2: Math.log2, log: Math.log, exp: Math.exp, sqrt: Math.sqrt, abs: Math.abs };

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from steplab.core.steadiness import median_error
 from steplab.core.step_time import step_times
 from steplab.core.warm_up import BLOCK, CAP, is_steady
-from steplab.runner.ranks.channel import Document
+from steplab.runner.directing.director import OutOfTurn, all_of
 from steplab.study.sections import Measure
+from steplab_worker.messages import Block, Iterate, Measurement, Message
 
 PHASED_WARMUP = 2
 NOTHING = np.empty((0, 0))
@@ -34,13 +35,35 @@ class StepDirector:
     mode: str = ""
     warm: bool = False
     ranks: NDArray[np.float64] = field(default_factory=lambda: NOTHING)  # the times so far, ranks × iterations
+    asked: dict[str, int] = field(default_factory=dict)  # the iterations of each mode so far
+    due: int = 0  # iterations whose times the next block must hold
+    ended: bool = True  # the mode, so that another one may begin
     renew_s: float = 0.0  # the trial has one deadline, whatever it says meanwhile
 
-    def answers(self, said: Mapping[int, Document]) -> dict[int, Document]:
+    def answers(self, asked: Mapping[int, Message]) -> dict[int, Message]:
         """What each rank is told after all have sent a block."""
-        times = [said[rank]["t_iter"] for rank in sorted(said)]
-        iterations, warmup, last = self.next(said[0]["mode"], times)
-        return {rank: {"iterations": iterations, "warmup": warmup, "last": last} for rank in said}
+        blocks = all_of(asked, Block)
+        for rank, block in blocks.items():
+            self._expect(rank, block, blocks[0].mode)
+        iterations, warmup, last = self.next(blocks[0].mode, [block.t_iter for block in blocks.values()])
+        self.due, self.ended = iterations, last or not iterations
+        self.asked[self.mode] = self.asked.get(self.mode, 0) + iterations
+        return {rank: Iterate(iterations, warmup, last) for rank in blocks}
+
+    def _expect(self, rank: int, block: Block, mode: str) -> None:
+        """A block of the mode that all ranks are in, with the times that were asked for."""
+        if block.mode != mode or (block.mode in self.asked) == self.ended:
+            raise OutOfTurn(rank, f"sent a block of mode {block.mode} out of turn")
+        due = 0 if self.ended else self.due
+        if len(block.t_iter) != due:
+            raise OutOfTurn(rank, f"sent {len(block.t_iter)} times of mode {block.mode} where {due} were due")
+
+    def check(self, measurements: Mapping[int, Measurement]) -> None:
+        """The ranks have measured in every mode what they were told to."""
+        for rank, measurement in measurements.items():
+            counts = {name: len(mode.warmup) for name, mode in measurement.modes.items()}
+            if not self.ended or counts != self.asked:
+                raise OutOfTurn(rank, f"sent a Result of {_listed(counts)} where {_listed(self.asked)} were due")
 
     def next(self, mode: str, block: Sequence[Sequence[float]]) -> tuple[int, bool, bool]:
         """After a block of times per rank: how many iterations next, whether they are warm-up, and the last ones.
@@ -91,3 +114,7 @@ class StepDirector:
     def _whole(self, iterations: int) -> int:
         """Rounded up to whole accumulations."""
         return -(-iterations // self.accumulate) * self.accumulate
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {mode} iterations" for mode, count in counts.items()) or "no iterations"

@@ -17,18 +17,7 @@ from steplab.core.errors import EnvironmentFault, nearest
 from steplab.core.home import home
 from steplab.runner.environments import worker
 
-# Run inside an environment: the framework's version and every package it holds.
-_PROBE = """
-import sys
-sys.path.pop(0)  # where we are
-import importlib, importlib.metadata as m, json
-version = ""
-if sys.argv[1]:
-    version = getattr(importlib.import_module(sys.argv[1]), "__version__", "unknown")
-import numpy
-lock = sorted({"%s==%s" % (d.metadata["Name"], d.version) for d in m.distributions()}, key=str.lower)
-print("\\n" + json.dumps({"version": version, "lock": lock, "python": sys.version.split()[0]}))
-"""
+PROBE_S = 600.0  # the first import of a framework may take long
 
 
 @dataclass(frozen=True)
@@ -172,14 +161,10 @@ def _listed(name: str) -> Listed:
 def probe(python: Path, framework: str) -> dict[str, object]:
     """Import the framework in an interpreter; its version and the packages there."""
     module = catalogue.framework(framework).module or ""
-    done = subprocess.run(
-        [python, "-c", _PROBE, module], capture_output=True, text=True, timeout=600, check=False, env=worker.variables()
-    )
-    if done.returncode:
-        why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise EnvironmentFault(f"{python} cannot import {module or 'numpy'}: {why}")
-    found: dict[str, object] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    try:
+        return worker.answer(python, "environment", {"module": module}, PROBE_S)
+    except worker.HelperFailed as failed:
+        raise EnvironmentFault(f"{python} cannot import {module or 'numpy'}: {failed}") from None
 
 
 def _register(name: str, framework: str, python: Path, installs: tuple[tuple[str, ...], ...]) -> Environment:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from steplab.core import atomic
 from steplab.core.errors import InputError
 from steplab.costs.operation import Operation, Weight, Workload
 from steplab.runner.environments import worker
@@ -44,23 +41,12 @@ def torch_python() -> Path:
 
 
 def _ask(python: Path, job: dict[str, Any], spec: str) -> dict[str, Any]:
-    """Run the worker on a job; its answer comes in a file of its own, whatever the user's code prints."""
-    with atomic.scratch("costs") as folder:
-        answer = folder / "answer.json"
-        command = worker.command(python, "adapters.torch.trace")
-        text = json.dumps({**job, "answer": str(answer)})
-        try:
-            done = subprocess.run(
-                command, input=text, capture_output=True, text=True, errors="replace",
-                env=worker.variables(), timeout=SECONDS, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise InputError(f"did not finish a forward pass within {SECONDS} s", where=spec) from error
-        if not answer.exists():
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise InputError(f"the worker ended with code {done.returncode}: {last}", where=spec)
-        said: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-        return said
+    try:
+        return worker.answer(python, "adapters.torch.trace", job, SECONDS)
+    except worker.HelperLate:
+        raise InputError(f"did not finish a forward pass within {SECONDS} s", where=spec) from None
+    except worker.HelperFailed as failed:
+        raise InputError(f"cannot be traced: {failed}", where=spec) from None
 
 
 def _operation(said: dict[str, Any]) -> Operation:

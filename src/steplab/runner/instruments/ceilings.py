@@ -8,13 +8,10 @@ others, and the CPU that other programs took, tell how far to trust it. Bytes ar
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -30,8 +27,9 @@ from steplab.core.home import home
 from steplab.costs.roofs import MEMORY, Ceiling, Ceilings, Level
 from steplab.runner.environments import worker
 from steplab.runner.instruments.cpu_caches import Cache, data_caches
-from steplab.runner.instruments.machine import busy_cpu_s, machine
+from steplab.runner.instruments.machine import busy_cpu_s
 from steplab.store.records import write_file
+from steplab_worker.machine import machine
 
 FORMAT = 1
 ROUNDS = 5
@@ -101,7 +99,7 @@ def _worker() -> tuple[str, Path, str]:
 
 def _key(version: str) -> str:
     about = machine()
-    parts = [str(about[name]) for name in ("host", "cpu", "cpus", "memory_bytes")]
+    parts = [str(part) for part in (about.host, about.cpu, about.cpus, about.memory_bytes)]
     return hashlib.sha256("|".join([*parts, version]).encode()).hexdigest()[:16]
 
 
@@ -140,7 +138,7 @@ def measure(module: str, python: Path, seconds: float, progress: Progress) -> Ce
             busy, own, clock = now.busy, said["cpu_s"], now.clock
             progress(done / total)
     rows = tuple(_ceiling(count, seen[count], caches) for count in threads)
-    return Ceilings(str(machine()["cpu"]), rows, "measured", about, _today(), _notes(rows, caches))
+    return Ceilings(machine().cpu, rows, "measured", about, _today(), _notes(rows, caches))
 
 
 def _today() -> str:
@@ -192,31 +190,11 @@ class _Moment:
 
 def _ask(python: Path, module: str, job: dict[str, Any]) -> Iterator[tuple[dict[str, Any], _Moment]]:
     """Start the worker; its documents as they come, each with the machine's busy time at that moment."""
-    reading, writing = os.pipe()
     try:
-        process = subprocess.Popen(
-            worker.command(python, module), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, env=worker.variables(), pass_fds=[writing],
-        )  # fmt: skip
-    finally:
-        os.close(writing)
-    with process, os.fdopen(reading) as channel:
-        deadline = threading.Timer(PATIENCE_S, process.kill)
-        deadline.start()
-        try:
-            assert process.stdin and process.stderr
-            # A worker that is already dead says why on stderr.
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(json.dumps({**job, "channel": writing}))
-                process.stdin.close()
-            for line in channel:
-                yield json.loads(line), _Moment(time.perf_counter(), busy_cpu_s())
-            errors = process.stderr.read().strip().splitlines()
-            if process.wait():
-                raise EnvironmentFault(f"the ceilings cannot be measured: {(errors or ['no message'])[-1]}")
-        finally:
-            deadline.cancel()
-            process.kill()
+        for document in worker.answers(python, module, job, PATIENCE_S):
+            yield document, _Moment(time.perf_counter(), busy_cpu_s())
+    except worker.HelperFailed as failed:
+        raise EnvironmentFault(f"the ceilings cannot be measured: {failed}") from None
 
 
 def _ceiling(threads: int, seen: _Seen, caches: list[Cache]) -> Ceiling:

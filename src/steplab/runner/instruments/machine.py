@@ -1,44 +1,10 @@
-"""What this machine is, and how busy others keep it."""
+"""How busy this machine is, and what can be measured on it; what it is, `steplab_worker.machine` says."""
 
 from __future__ import annotations
 
-import os
-import platform
-import socket
-from functools import cache
-from pathlib import Path
-
 import psutil
 
-from steplab.core.trial import Level
 from steplab.runner.instruments.energy import rapl_zones
-
-
-@cache
-def machine() -> dict[str, Level | None]:
-    """A description of this machine for records."""
-    frequency = psutil.cpu_freq() if hasattr(psutil, "cpu_freq") else None
-    return {
-        "host": socket.gethostname(),
-        "system": f"{platform.system()} {platform.release()}",
-        "cpu": cpu_name(),
-        "cores": psutil.cpu_count(logical=False),
-        "cpus": os.cpu_count(),
-        "mhz": frequency.max or frequency.current if frequency else None,
-        "memory_bytes": psutil.virtual_memory().total,
-        "gpus": ", ".join(gpu_names()),
-        "python": platform.python_version(),
-    }
-
-
-def cpu_name() -> str:
-    """The processor's name as the system gives it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def gpu_names() -> list[str]:

@@ -127,9 +127,8 @@ class Watch:
 def watch(group: RankGroup) -> Watch:
     """Watch a trial of a group of ranks: its processes, helpers and the laboratory itself are not others."""
     here = socket.gethostname()
-    ranks = {rank: int(said["pid"]) for rank, said in group.hello.items() if said["host"] == here}
-    own = {os.getpid(), *ranks.values(), *(process.popen.pid for process in group.processes)}
-    return Watch(instruments(), ranks, own, group.versions.get("device", ""))
+    ranks = {rank: hello.pid for rank, hello in group.hello.items() if hello.host == here}
+    return Watch(instruments(), ranks, {os.getpid(), *group.pids}, group.versions.get("device", ""))
 
 
 def _cpu_of(pids: Iterable[int]) -> float:

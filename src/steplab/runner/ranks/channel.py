@@ -1,37 +1,38 @@
-"""The laboratory's end of the lines to its ranks: one JSON document per line, over a socket in the group's room.
+"""The laboratory's end of the lines to its ranks: one message per line, over a socket in the group's room.
 
-Who does not begin with the room's token is nobody: that line is closed, and the trial goes on.
+Who does not begin with the room's token is nobody: that line is closed, and the trial goes on. What a member sends and
+is no message is its failure.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hmac
-import json
 import selectors
 import socket
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.ranks.group_folder import GroupFolder
+from steplab_worker import codec
 from steplab_worker.channel import short_address
+from steplab_worker.codec import ProtocolError
+from steplab_worker.messages import RANK_MESSAGES, Failed, Hello, Message, decode, encode
 
-Document = dict[str, Any]
 CHUNK_BYTES = 1 << 20
 GREETING_BYTES = 4096  # a longer first line is no greeting
-DOCUMENT_BYTES = 1 << 30  # a longer line is no document
+MESSAGE_BYTES = 1 << 30  # a longer line is no message
 SEND_S = 10.0
 MOST_STRANGERS = 64  # lines that have not greeted; beyond that the oldest is closed
 
 
 @dataclass(frozen=True)
 class Said:
-    """A member sent a document."""
+    """A member sent a message."""
 
     rank: int
-    document: Document
+    message: Message
 
 
 @dataclass
@@ -44,7 +45,7 @@ class _Line:
 
     @property
     def limit(self) -> int:
-        return GREETING_BYTES if self.member is None else DOCUMENT_BYTES
+        return GREETING_BYTES if self.member is None else MESSAGE_BYTES
 
     def lines(self, chunk: bytes) -> list[bytes]:
         """The lines that the chunk completes."""
@@ -63,7 +64,7 @@ class Lines:
     def __init__(self, room: GroupFolder, members: int) -> None:
         self.inbox: deque[Said] = deque()
         self.silent: list[int] = []
-        self.hello: dict[int, Document] = {}
+        self.hello: dict[int, Hello] = {}
         self._members, self._token = members, room.token
         self._known: dict[int, _Line] = {}
         self._strangers: list[_Line] = []
@@ -82,12 +83,12 @@ class Lines:
             self._accept() if key.data is None else self._read(key.data)
         return bool(events)
 
-    def send(self, rank: int, document: Document) -> None:
-        """Send a document; a rank that is gone shows by its end, not here."""
+    def send(self, rank: int, message: Message) -> None:
+        """Send a message; a rank that is gone shows by its end, not here."""
         connection = self._known[rank].connection
         with contextlib.suppress(OSError):
             connection.settimeout(SEND_S)  # a stopped rank takes nothing; its trial's deadline will tell
-            connection.sendall(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+            connection.sendall(encode(message))
         with contextlib.suppress(OSError):
             connection.setblocking(False)
 
@@ -151,26 +152,36 @@ class Lines:
             line.connection.close()
 
     def _take(self, line: _Line, text: bytes) -> None:
-        document = _document(text) if len(text) <= line.limit else None
-        if line.member is None and line in self._strangers:
-            self._greet(line, document)
-        elif line.member is not None and document is None:
-            self._refuse(line, "sent what is no document")
-        elif line.member is not None and document is not None:
-            self.inbox.append(Said(line.member, document))
+        if line.member is not None:
+            message = _message(text)
+            again = isinstance(message, Hello)
+            self.inbox.append(Said(line.member, Failed("failed", "sent a second Hello") if again else message))
+        elif line in self._strangers:
+            self._greet(line, text)
 
-    def _greet(self, line: _Line, document: Document | None) -> None:
-        token, rank = (document or {}).get("token"), (document or {}).get("rank")
-        right = isinstance(token, str) and token.isascii() and hmac.compare_digest(token, self._token)
-        new = type(rank) is int and 0 <= rank < self._members and rank not in self._known
-        if document is None or not right or not new:
+    def _greet(self, line: _Line, text: bytes) -> None:
+        """Who knows the token is a member, even one that greets wrongly otherwise: then it has failed."""
+        rank = self._member(text) if len(text) <= line.limit else None
+        if rank is None:
             self._drop(line)
             return
-        assert isinstance(rank, int)
         self._strangers.remove(line)
-        line.member = rank
-        self._known[rank], self.hello[rank] = line, document
-        self.inbox.append(Said(rank, document))
+        line.member, self._known[rank] = rank, line
+        message = _message(text)
+        if isinstance(message, Hello):
+            self.hello[rank] = message
+        self.inbox.append(Said(rank, message))
+
+    def _member(self, text: bytes) -> int | None:
+        """The number of the member who greets; None for a stranger, or for one who greets in another's place."""
+        try:
+            greeting = codec.parsed(text)
+        except ProtocolError:
+            return None
+        token, rank = greeting.get("token"), greeting.get("rank")
+        right = isinstance(token, str) and token.isascii() and hmac.compare_digest(token, self._token)
+        free = type(rank) is int and 0 <= rank < self._members and rank not in self._known
+        return rank if right and free else None
 
     def _refuse(self, line: _Line, what: str) -> None:
         """Nonsense of a member is its failure; a stranger's line is closed."""
@@ -178,13 +189,12 @@ class Lines:
             self._drop(line)
             return
         line.pending.clear()
-        failed = {"say": "failed", "status": "failed", "reason": what, "traceback": ""}
-        self.inbox.append(Said(line.member, failed))
+        self.inbox.append(Said(line.member, Failed("failed", what)))
 
 
-def _document(text: bytes) -> Document | None:
+def _message(text: bytes) -> Message:
+    """What a member sent; what is no message is its failure."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) and isinstance(document.get("say"), str) else None
+        return decode(text, RANK_MESSAGES)
+    except ProtocolError as error:
+        return Failed("failed", str(error))

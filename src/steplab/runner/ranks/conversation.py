@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from steplab.core.errors import EnvironmentFault
+from steplab.core.files import readable
 from steplab.core.trial import Status
+from steplab.runner.directing.director import Director, OutOfTurn, said_by
 from steplab.runner.ranks import clocks
-from steplab.runner.ranks.channel import Document, Said
+from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.group import Ended, RankGroup
 from steplab_worker.job import TrialJob
+from steplab_worker.messages import (
+    ClockRead,
+    Failed,
+    Hello,
+    Message,
+    Opened,
+    ReadClock,
+    Result,
+    RunTrial,
+)
 
+LONGEST_REASON = 5000  # characters of it in a record
 EVIDENCE_S = 0.3  # how long to listen for the cause after the first rank has failed
 _TOLD_BY_OTHERS = ("killed", "crashed", "out-of-memory", "timeout")  # a rank that fails often fails because of these
-
-
-class Director(Protocol):
-    """Tells the ranks of one trial what to do next."""
-
-    renew_s: float  # the deadline is that far away again after each answer; 0: it stays
-
-    def answers(self, said: Mapping[int, Document]) -> dict[int, Document]:
-        """What each rank is told after all have spoken."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial went: the ranks' results, or the failure."""
+    """How a trial went: the ranks' results and clocks, or the failure."""
 
-    results: dict[int, Document] = field(default_factory=dict)
+    results: Mapping[int, Result] = field(default_factory=dict)
+    clock_offsets_s: Mapping[int, float] = field(default_factory=dict)
     failure: Failure | None = None
 
 
@@ -61,80 +66,100 @@ class Conversation:
 
     def open(self) -> Failure | None:
         """Wait until every rank has started and imported its framework; auxiliary processes only say hello."""
-        opened: set[int] = set()
+        opened: dict[int, Opened] = {}
         try:
             while len(opened) < self.group.key.processes:
-                said = self._next("while starting")
-                if said.document["say"] == "hello":
-                    self.group.send(said.rank, self.group.open_document(said.rank))
-                else:
-                    opened.add(said.rank)
-                    self.group.versions = said.document["versions"]
-                    self.group.variables[said.rank] = said.document["variables"]
-            return None
+                said = self._next("while starting", spoken=opened)
+                with self._blaming():
+                    opened[said.rank] = said_by(said.rank, said.message, Opened)
         except _Failed as failed:
             return failed.failure
+        self.group.versions = opened[0].versions
+        self.group.variables = {rank: opened[rank].variables for rank in sorted(opened)}
+        return None
 
     def clock_offsets(self) -> dict[int, float]:
         """Each rank's clock less that of rank 0, in seconds; hosts are asked, one host has one clock."""
-        hosts = {rank: self.group.hello[rank]["host"] for rank in range(self.group.key.processes)}
+        hosts = {rank: self.group.hello[rank].host for rank in range(self.group.key.processes)}
         asked = clocks.representatives(hosts)
         return clocks.offsets(hosts, {rank: [self._ping(rank) for _ in range(clocks.PINGS)] for rank in asked})
 
     def _ping(self, rank: int) -> clocks.Ping:
         asked = time.perf_counter()
-        self.group.send(rank, {"do": "clock"})
-        said = self._next("when asked for its clock")
-        return clocks.Ping(asked, said.document["at"], time.perf_counter())
+        self.group.send(rank, ReadClock())
+        said = self._next("when asked for its clock", spoken=self.group.hello.keys() - {rank})
+        with self._blaming():
+            return clocks.Ping(asked, said_by(rank, said.message, ClockRead).at, time.perf_counter())
 
     def trial(self, job: TrialJob, director: Director) -> Outcome:
         """Run one trial; the clocks are compared before it."""
         try:
             offsets = self.clock_offsets()
+            return Outcome(self._results(job, director), offsets)
         except _Failed as failed:
             return Outcome(failure=failed.failure)
-        return self._trial(job, director, offsets)
 
-    def _trial(self, job: TrialJob, director: Director, offsets: dict[int, float]) -> Outcome:
+    def _results(self, job: TrialJob, director: Director) -> dict[int, Result]:
+        """Rounds in which every rank asks and is answered, until all have a result."""
         ranks = range(self.group.key.processes)
-        order = {"do": "trial", "job": job.document()}
         for rank in ranks:
-            self.group.send(rank, order)
-        results: dict[int, Document] = {}
-        blocks: dict[int, Document] = {}
+            self.group.send(rank, RunTrial(job))
+        while True:
+            spoken = self._round()
+            results = {rank: message for rank, message in spoken.items() if isinstance(message, Result)}
+            with self._blaming():
+                if len(results) == len(ranks):
+                    director.check({rank: result.measurement for rank, result in results.items()})
+                    return results
+                answers = director.answers(spoken)
+            for rank in ranks:
+                self.group.send(rank, answers[rank])
+            if director.renew_s:
+                self.deadline = time.monotonic() + director.renew_s
+
+    def _round(self) -> dict[int, Message]:
+        """One message of every rank."""
+        spoken: dict[int, Message] = {}
+        while len(spoken) < self.group.key.processes:
+            said = self._next("in the trial", spoken)
+            spoken[said.rank] = said.message
+        return spoken
+
+    @contextlib.contextmanager
+    def _blaming(self) -> Iterator[None]:
+        """A rank that does not keep to the order has failed."""
         try:
-            while len(results) < len(ranks):
-                said = self._next("in the trial")
-                if said.document["say"] == "done":
-                    results[said.rank] = said.document | {"clock_offset_s": offsets[said.rank]}
-                else:
-                    blocks[said.rank] = said.document
-                if len(blocks) == len(ranks):
-                    self._direct(director, blocks)
-                    blocks = {}
-            return Outcome(results)
-        except _Failed as failed:
-            return Outcome(failure=failed.failure)
+            yield
+        except OutOfTurn as error:
+            rank = error.rank
+            what = f"{self.group.name(rank)}: {error.what}"
+            raise _Failed(Failure("failed", what, rank, self.group.tail(rank))) from None
 
-    def _direct(self, director: Director, blocks: dict[int, Document]) -> None:
-        for rank, answer in director.answers(blocks).items():
-            self.group.send(rank, answer)
-        if director.renew_s:
-            self.deadline = time.monotonic() + director.renew_s
+    def _next(self, when: str, spoken: Container[int]) -> Said:
+        """The next message of a rank that has not yet spoken; anything else is a failure."""
+        while True:
+            event = self._event(when)
+            if isinstance(event.message, Hello):
+                self.group.send(event.rank, self.group.first_order(event.rank))
+                continue
+            with self._blaming():
+                if event.rank in spoken or event.rank >= self.group.key.processes:
+                    raise OutOfTurn(event.rank, f"sent {type(event.message).__name__} {when}, unasked")
+            return event
 
-    def _next(self, when: str) -> Said:
-        """The next document of a rank; anything else is a failure."""
+    def _event(self, when: str) -> Said:
+        """The next message of any member that is not about a failure."""
         while True:
             try:
                 event = self.group.receive(self.deadline)
             except EnvironmentFault as fault:
                 raise _Failed(Failure("failed", str(fault), 0, self.group.tail(0))) from None
-            if isinstance(event, Said) and event.document["say"] != "failed":
-                return event
-            if event is not None:
+            if event is not None and _is_bad(event):
                 raise _Failed(self._cause(self._failure(event, when), when))
-            if time.monotonic() >= self.deadline:
+            if time.monotonic() >= self.deadline:  # of ranks that talk without end, too
                 raise _Failed(Failure("timeout", f"no answer in time {when}", 0, self.group.tail(0)))
+            if isinstance(event, Said):
+                return event
             self.look_around()
 
     def _cause(self, first: Failure, when: str) -> Failure:
@@ -142,17 +167,23 @@ class Conversation:
         until, seen = time.monotonic() + EVIDENCE_S, [first]
         while time.monotonic() < until and not any(one.status in _TOLD_BY_OTHERS for one in seen):
             event = self.group.receive(until)
-            if isinstance(event, Ended) or (isinstance(event, Said) and event.document["say"] == "failed"):
+            # A rank that has said why it fails may well end then.
+            if event is not None and _is_bad(event) and event.rank not in [one.rank for one in seen]:
                 seen.append(self._failure(event, when))
         return next((one for one in seen if one.status in _TOLD_BY_OTHERS), first)
 
     def _failure(self, event: Said | Ended, when: str) -> Failure:
-        tail = self.group.tail(event.rank)
-        if isinstance(event, Said):
-            said = event.document
-            reason = f"{self.group.name(event.rank)}: {said['reason']}"
-            return Failure(said["status"], reason, event.rank, said["traceback"] or tail)
-        return Failure(*_ended(self.group.name(event.rank), event.code, when), event.rank, tail)
+        name, tail = self.group.name(event.rank), self.group.tail(event.rank)
+        if isinstance(event, Ended):
+            return Failure(*_ended(name, event.code, when), event.rank, tail)
+        assert isinstance(event.message, Failed)
+        said = event.message
+        reason = readable(said.reason[:LONGEST_REASON])
+        return Failure(said.status, f"{name}: {reason}", event.rank, readable(said.traceback) or tail)
+
+
+def _is_bad(event: Said | Ended) -> bool:
+    return isinstance(event, Ended) or isinstance(event.message, Failed)
 
 
 def _ended(name: str, code: int, when: str) -> tuple[Status, str]:

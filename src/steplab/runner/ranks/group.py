@@ -14,14 +14,18 @@ from typing import IO
 
 from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
+from steplab.core.home import home
 from steplab.runner.environments import worker
 from steplab.runner.environments.registry import Environment
-from steplab.runner.ranks import processes
-from steplab.runner.ranks.channel import Document, Lines, Said
+from steplab.runner.ranks.channel import Lines, Said
 from steplab.runner.ranks.group_folder import GroupFolder
+from steplab.runner.ranks.launchers import load_launcher
+from steplab.runner.ranks.launching import Launch, Launcher
+from steplab.runner.ranks.members import members
 from steplab.runner.ranks.private_network import NoPrivateNetwork, PrivateNetwork, obstacle, open_network
-from steplab.runner.ranks.processes import Process
+from steplab.runner.ranks.site import Locate, this_host
 from steplab_worker.job import GroupJob
+from steplab_worker.messages import AmbientVariables, Close, Hello, Message, Open
 
 TAIL_BYTES = 4000
 LOG_LIMIT_BYTES = 64 << 20
@@ -53,19 +57,21 @@ class Ended:
 class RankGroup:
     """The processes of one group. Whoever makes one must end it with `close` or `kill`."""
 
-    def __init__(self, key: GroupKey, environment: Environment, python_path: list[str]) -> None:
+    def __init__(
+        self, key: GroupKey, environment: Environment, python_path: list[str], locate: Locate = this_host
+    ) -> None:
         self.key, self.environment, self.python_path = key, environment, python_path
         self.versions: dict[str, str] = {}
-        self.variables: dict[int, Document] = {}
-        self.members = processes.members(key.framework, key.processes, dict(key.options))
-        self.processes: list[Process] = []
-        self._ended: set[int] = set()
+        self.variables: dict[int, AmbientVariables] = {}
+        self.members = members(key.framework, key.processes, dict(key.options))
+        self.site = locate(key.framework, self.members)
         self.room = GroupFolder()
         try:
             self._lines = Lines(self.room, len(self.members))
         except OSError as error:
             self.room.remove()
             raise EnvironmentFault(f"the ranks cannot be started ({error.strerror})") from None
+        self._launcher: Launcher | None = None
         try:
             self._start()
         except BaseException:
@@ -75,16 +81,32 @@ class RankGroup:
     def _start(self) -> None:
         network = self._private_network()
         try:
-            setting = processes.Setting(worker.command(self.environment.python), self.room, network)
-            for process in processes.start(self.key.framework, setting, self.members):
-                self.processes.append(process)
+            self._launcher = load_launcher(self.site.launcher)(self._launch(network))
+            self._launcher.start()
         finally:
             if network is not None:
                 network.close()
 
+    def _launch(self, network: PrivateNetwork | None) -> Launch:
+        return Launch(
+            members=self.members,
+            placements=self.site.placements,
+            command=worker.command(self.environment.python),
+            channel=str(self.room.channel),
+            folder=self.room,
+            variables=self._environment_variables(),
+            network=network,
+        )
+
+    def _environment_variables(self) -> dict[str, str]:
+        """Of the processes: temporary files in the room, caches worth keeping at home."""
+        framework = catalogue.framework(self.key.framework)
+        caches = {name: str(home() / "caches" / framework.name) for name in framework.caches}
+        return {**caches, **worker.variables(), "TMPDIR": str(self.room.temporary)}
+
     def _private_network(self) -> PrivateNetwork | None:
         """Where several processes meet; nothing for one process, and where the system allows none."""
-        if len(self.members) == 1 or not catalogue.framework(self.key.framework).doors:
+        if len(self.members) == 1 or not self.site.private or not catalogue.framework(self.key.framework).doors:
             return None
         if obstacle():
             return None  # `run` and `doctor` have said so
@@ -95,15 +117,22 @@ class RankGroup:
             raise EnvironmentFault(f"the ranks' private network cannot be made ({error})") from None
 
     @property
-    def hello(self) -> dict[int, Document]:
+    def hello(self) -> dict[int, Hello]:
         """What each member said of itself."""
         return self._lines.hello
+
+    @property
+    def pids(self) -> set[int]:
+        """The group's processes on this host: its members, and what launched them."""
+        here = socket.gethostname()
+        own = {hello.pid for hello in self.hello.values() if hello.host == here}
+        return own | set(self._launcher.pids() if self._launcher else ())
 
     def name(self, number: int) -> str:
         """What a member is called."""
         return self.members[number].name
 
-    def open_document(self, rank: int) -> Document:
+    def first_order(self, rank: int) -> Open:
         """What a member is told first."""
         job = GroupJob(
             framework=self.key.framework,
@@ -117,11 +146,11 @@ class RankGroup:
             roles=dict(Counter(member.role for member in self.members)),
             adapter_file=catalogue.adapter_file(self.key.framework),
         )
-        return {"do": "open", "group": job.document()}
+        return Open(job)
 
-    def send(self, rank: int, document: Document) -> None:
-        """Send a document; a rank that is gone shows by its end, not here."""
-        self._lines.send(rank, document)
+    def send(self, rank: int, message: Message) -> None:
+        """Send a message; a rank that is gone shows by its end, not here."""
+        self._lines.send(rank, message)
 
     def receive(self, deadline: float) -> Said | Ended | None:
         """The next thing that happens in a member; None after a second or at the deadline (monotonic)."""
@@ -132,31 +161,30 @@ class RankGroup:
                 return ended
             silent = len(self._lines.silent)
             something = self._lines.wait(min(wake - time.monotonic(), LONGEST_SLEEP_S))
-            for number in self._lines.silent[silent:]:
-                # Its line ended, so its process is ending: wait for its code a moment.
-                self._process_of(number).wait(time.monotonic() + GRACE_S)
+            if newly_silent := self._lines.silent[silent:]:
+                # Their lines ended, so their processes are ending: wait for their codes a moment.
+                self._launched.wait(newly_silent, time.monotonic() + GRACE_S)
             if not something and time.monotonic() >= wake:
                 self._bound_logs()
                 return None
         return self._lines.inbox.popleft()
 
-    def _process_of(self, number: int) -> Process:
-        return next(process for process in self.processes if number in process.numbers)
+    @property
+    def _launched(self) -> Launcher:
+        assert self._launcher is not None, "the group has not been started"
+        return self._launcher
 
     def _first_ended(self) -> Ended | None:
-        for process in self.processes:
-            code = process.code()
-            if code is not None and process.popen.pid not in self._ended:
-                self._ended.add(process.popen.pid)
-                # A launcher ends because of one of its ranks: the one that fell silent first.
-                silent = (number for number in self._lines.silent if number in process.numbers)
-                number = next(silent, process.numbers[0])
-                return Ended(number, code)
-        return None
+        end = self._launched.ended()
+        if end is None:
+            return None
+        # A process of several members ends because of one of them: the one that fell silent first.
+        silent = (number for number in self._lines.silent if number in end.members)
+        return Ended(next(silent, end.members[0]), end.code)
 
     def _logs(self) -> list[Path]:
-        own = [processes.log(self.room.path, member.number) for member in self.members]
-        return [path for path in [*own, processes.launcher_log(self.room.path)] if path.exists()]
+        paths = {path for member in self.members for path in self._launched.logs(member.number)}
+        return [path for path in paths if path.exists()]
 
     def _bound_logs(self) -> None:
         """A rank that prints without end must not fill the disk; its log is opened for appending, so it may be cut."""
@@ -167,7 +195,7 @@ class RankGroup:
 
     def tail(self, number: int) -> str:
         """The end of what a member, or else its launcher, printed."""
-        for path in (processes.log(self.room.path, number), processes.launcher_log(self.room.path)):
+        for path in self._launched.logs(number):
             with contextlib.suppress(OSError), path.open("rb") as file:
                 if text := _tail(file):
                     return text
@@ -182,39 +210,33 @@ class RankGroup:
     def close(self) -> None:
         """Let the ranks leave by themselves, then make sure; auxiliary processes are not asked."""
         for number in self._lines.connected():
-            self.send(number, {"do": "close"})
-        deadline = time.monotonic() + GRACE_S
-        for process in self.processes:
-            if process.numbers[0] < self.key.processes:
-                process.wait(deadline)
+            self.send(number, Close())
+        ranks = [member.number for member in self.members if member.is_rank]
+        self._launched.wait(ranks, time.monotonic() + GRACE_S)
         self.kill()
 
     def kill(self) -> None:
-        """Terminate every process group, then kill it."""
-        deadline = time.monotonic() + GRACE_S / 4
-        for process in self.processes:
-            process.signal(signal.SIGTERM)
-        for process in self.processes:
-            process.wait(deadline)
-            process.signal(signal.SIGKILL)
-            process.popen.wait()
-        self._kill_launched()
+        """Surely end every process."""
+        if self._launcher is not None:
+            self._launcher.end()
+        self._kill_survivors()
         self._lines.close()
         self.room.remove()
 
-    def _kill_launched(self) -> None:
-        """Kill ranks that outlived their launcher; an open line shows that the process of that number is still it."""
-        for number in [number for process in self.processes if process.launcher for number in process.numbers]:
+    def _kill_survivors(self) -> None:
+        """Kill members of this host that outlived their launcher: an open line shows that the pid is still theirs."""
+        here = socket.gethostname()
+        for number, hello in self.hello.items():
             connection = self._lines.connection(number)
-            if connection is None:
-                continue
+            if connection is None or hello.host != here:
+                continue  # elsewhere the end of the line ends them
             connection.setblocking(False)
             with contextlib.suppress(OSError):
                 if not connection.recv(1, socket.MSG_PEEK):
                     continue
             connection.settimeout(GRACE_S)
             with contextlib.suppress(OSError):
-                os.kill(self.hello[number]["pid"], signal.SIGKILL)
+                os.kill(hello.pid, signal.SIGKILL)
                 while connection.recv(1 << 20):
                     pass
 

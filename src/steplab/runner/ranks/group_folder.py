@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from steplab.core.errors import EnvironmentFault
+from steplab_worker.launched import log_path
 
 PREFIX = "steplab-room-"
 UNNAMED = "steplab-new-"  # a folder that is not locked yet
@@ -53,6 +54,10 @@ class GroupFolder:
     def channel(self) -> Path:
         """The laboratory's socket."""
         return self.path / "channel"
+
+    def log(self, number: int) -> Path:
+        """Where a member's output goes."""
+        return Path(log_path(str(self.path), number))
 
     def shared_memory(self) -> Path:
         """A folder in memory for the ranks of a launcher, or the room itself where there is none."""

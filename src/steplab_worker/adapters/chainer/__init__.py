@@ -34,22 +34,8 @@ DECLARATION = {
     "strategies": ["sync", "accumulate"],
     "layers": "all",
     "factors": {},
-    "launcher": {
-        # No binding, because the ranks' threads are set by us; the job's files in a folder that surely goes. A waiting
-        # rank gives its core away: on a busy machine the slowest tenth of exchanges took 20 instead of 100 ms.
-        "command": [
-            "mpiexec", "-n", "{processes}", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-            "--mca", "orte_tmpdir_base", "{room}", "--mca", "btl_vader_single_copy_mechanism", "none",
-            "--mca", "mpi_yield_when_idle", "1", "--mca", "btl_vader_backing_directory", "{memory}",
-            # Shared memory alone, so that no rank listens; the launcher is reached over loopback. A rank dies with its
-            # launcher, even before it can ask for that itself.
-            "--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "setpriv", "--pdeathsig", "KILL",
-        ],
-        # PMIx, of which 3 and 4 have other names for it.
-        "variables": {"PMIX_MCA_ptl_tcp_if_include": "lo", "PMIX_MCA_ptl_base_if_include": "lo"},
-        "rank": "OMPI_COMM_WORLD_RANK",
-    },
-}  # fmt: skip
+    "launcher": "mpiexec",
+}
 
 
 class Session(base.Session):

@@ -1,6 +1,6 @@
 """How fast this machine can compute and move bytes, seen through PyTorch: the roofs of its own kernels.
 
-Run as `python -m steplab_worker.adapters.torch.ceilings`; what it does is in `steplab_worker.ceilings`.
+A helper; what it does is in `steplab_worker.ceilings`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""Describes a user's PyTorch network layer by layer: `python -m steplab_worker.adapters.torch.trace`.
+"""Describes a user's PyTorch network layer by layer: a helper of the laboratory.
 
 One batch runs forward; every operation that reaches PyTorch's dispatcher is written down with its shapes and the module
-it belongs to, so nothing between the modules is missed. The job is a JSON document on stdin; the answer is written to
-the file that the job names, because the user's code may print.
+it belongs to, so nothing between the modules is missed.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import traceback
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -20,6 +16,7 @@ from torch.utils._pytree import tree_flatten
 
 from steplab_worker.adapters.torch.factory import FactoryError, make_module
 from steplab_worker.adapters.torch.operators import IGNORED, VIEWS, describe
+from steplab_worker.helper import Document, Say, serve
 
 INPUT = "input"
 
@@ -114,13 +111,14 @@ def trace(spec: str, paths: Sequence[str], batch: int, shape: Optional[Sequence[
     return {"operations": recorder.operations, "parameters": parameters, "input_shape": list(wanted)}
 
 
-def main() -> None:
-    """Read the job, write the answer aside and move it to its place."""
-    job = json.load(sys.stdin)
+def describe_network(job: Document, say: Say) -> None:
+    """Trace the network that the job names; what is wrong with the user's code is an answer, too."""
     try:
-        answer = trace(job["network"], job["paths"], job["batch"], job["shape"])
+        say(trace(job["network"], job["paths"], job["batch"], job["shape"]))
     except FactoryError as error:
-        answer = {"error": str(error), "details": traceback.format_exc()}
-    with open(job["answer"] + ".part", "w") as file:
-        json.dump(answer, file)
-    os.replace(job["answer"] + ".part", job["answer"])
+        say({"error": str(error), "details": traceback.format_exc()})
+
+
+def main() -> None:
+    """Describe a user's network."""
+    serve(describe_network)

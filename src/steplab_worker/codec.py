@@ -1,0 +1,274 @@
+"""From frozen dataclasses to JSON and back; what comes back has exactly the types that its fields declare.
+
+The rules of decoding:
+
+- Every field without a default must be there, and no other: both ends are of one version of the protocol.
+- A whole number serves as a float, nothing else is converted; True is no number.
+- A float is finite unless its field says otherwise; `Limits` in a field's metadata hold for every number within it.
+- What several fields have to do with each other a dataclass checks itself, raising a ValueError in `__post_init__`.
+
+Whatever is wrong is one `ProtocolError` of one line that names the place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from functools import lru_cache
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    List,
+    Literal,
+    Type,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+T = TypeVar("T")
+Decoder = Callable[[Any], Any]
+LONGEST_TEXT = 1 << 20  # characters
+
+
+class ProtocolError(Exception):
+    """What was sent is not what the protocol expects; the message says why, in one line."""
+
+
+class _Wrong(Exception):
+    """A value that does not fit, with the way to it."""
+
+    def __init__(self, what: str, *way: str):
+        super().__init__(what)
+        self.what, self.way = what, way
+
+    def within(self, step: str) -> "_Wrong":
+        return _Wrong(self.what, step, *self.way)
+
+    def __str__(self) -> str:
+        return "%s: %s" % (".".join(self.way), self.what) if self.way else self.what
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What the numbers of a field may be."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    finite: bool = True
+
+    def allow(self, number: float) -> bool:
+        """Whether a number is within them."""
+        return not self.finite or (self.least <= number <= self.most and math.isfinite(number))
+
+
+ANY_FINITE = Limits()
+
+
+# For `dataclasses.field(metadata=…)`.
+COUNT = {"limits": Limits(0, (1 << 31) - 1)}  # the tables hold 32 bits
+POSITIVE = {"limits": Limits(1, (1 << 31) - 1)}
+SECONDS = {"limits": Limits(0.0, 1e12)}  # sums of as many as a table holds stay finite
+DIFFERENCE = {"limits": Limits(-1e12, 1e12)}  # of times
+ANY_FLOAT = {"limits": Limits(finite=False)}  # NaN and infinities, too
+
+
+def encoded(value: Any) -> bytes:
+    """A dataclass, or plain values, as one line of JSON without its end."""
+    return json.dumps(value, default=fields, separators=(",", ":")).encode()
+
+
+def fields(value: Any) -> Dict[str, Any]:
+    """The fields of a dataclass by name, as they are."""
+    if not dataclasses.is_dataclass(value):
+        raise TypeError("%s cannot be sent" % type(value).__name__)
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def document(value: Any) -> Dict[str, Any]:
+    """A dataclass as the plain values that JSON has."""
+    return cast(Dict[str, Any], json.loads(encoded(value)))
+
+
+def decoded(kind: Type[T], value: Any) -> T:
+    """A dataclass of that kind from the plain values that JSON has."""
+    try:
+        return cast(T, _dataclass(kind)(value))
+    except _Wrong as wrong:
+        raise ProtocolError(str(wrong)) from None
+
+
+def parsed(line: Union[bytes, str]) -> Dict[str, Any]:
+    """The JSON object in a line."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ProtocolError("sent what is no JSON") from None
+    if type(value) is not dict:
+        raise ProtocolError("sent what is no JSON object")
+    return value
+
+
+@lru_cache(maxsize=None)
+def _dataclass(kind: Any) -> Decoder:
+    """The decoder of a dataclass, made once from its fields."""
+    hints, declared = get_type_hints(kind), dataclasses.fields(kind)
+    decoders = {one.name: _decoder(hints[one.name], one.metadata.get("limits", ANY_FINITE)) for one in declared}
+    needed = [one.name for one in declared if one.default is one.default_factory is dataclasses.MISSING]
+
+    def decode(value: Any) -> Any:
+        _expect(type(value) is dict, value, "an object")
+        for name in value:
+            if name not in decoders:
+                raise _Wrong("%s is no field of %s" % (_short(name), kind.__name__))
+        for name in needed:
+            if name not in value:
+                raise _Wrong("is missing", name)
+        try:
+            return kind(**{name: _inside(name, decoders[name], inner) for name, inner in value.items()})
+        except ValueError as error:
+            raise _Wrong(str(error)) from None
+
+    return decode
+
+
+def _decoder(hint: Any, limits: Limits) -> Decoder:
+    """The decoder of a field's type."""
+    if dataclasses.is_dataclass(hint):
+        return _dataclass(hint)
+    if hint in _PLAIN:
+        return _PLAIN[hint](limits)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Union:
+        return _union(inner, limits)
+    if origin is Literal:
+        return _literal(inner)
+    if origin is dict and inner[0] is str:
+        return _mapping(_decoder(inner[1], limits))
+    if origin is list:
+        one = _decoder(inner[0], limits)
+        return _floats(one, limits) if inner[0] is float else _list(one)
+    if origin is tuple and inner[1:] == (...,):
+        items = _list(_decoder(inner[0], limits))
+        return lambda value: tuple(items(value))
+    raise TypeError("a message has no field of type %r" % (hint,))
+
+
+def _text(limits: Limits) -> Decoder:
+    def decode(value: Any) -> Any:
+        _expect(type(value) is str, value, "a text")
+        if len(value) > LONGEST_TEXT:
+            raise _Wrong("is a text of %d characters, at most %d are allowed" % (len(value), LONGEST_TEXT))
+        return value
+
+    return decode
+
+
+def _flag(limits: Limits) -> Decoder:
+    return lambda value: _expect(type(value) is bool, value, "true or false")
+
+
+def _whole(limits: Limits) -> Decoder:
+    def decode(value: Any) -> Any:
+        _expect(type(value) is int, value, "a whole number")
+        return _limited(value, limits)
+
+    return decode
+
+
+def _float(limits: Limits) -> Decoder:
+    def decode(value: Any) -> Any:
+        _expect(type(value) in (float, int), value, "a number")
+        try:
+            return _limited(float(value), limits)
+        except OverflowError:
+            raise _Wrong("is too large a number") from None
+
+    return decode
+
+
+_PLAIN: Dict[Any, Callable[[Limits], Decoder]] = {str: _text, bool: _flag, int: _whole, float: _float}
+
+
+def _limited(number: Any, limits: Limits) -> Any:
+    if limits.allow(number):
+        return number
+    if not math.isfinite(number):
+        raise _Wrong("is %s, where a finite number is due" % number)
+    raise _Wrong("is %s, which is not from %s to %s" % (_short(number), limits.least, limits.most))
+
+
+def _literal(allowed: Any) -> Decoder:
+    words = " or ".join(map(repr, allowed))
+    return lambda value: _expect(type(value) is str and value in allowed, value, words)
+
+
+def _union(kinds: Any, limits: Limits) -> Decoder:
+    """One of several plain types, kept as it is; or an optional value of any type."""
+    inner = [kind for kind in kinds if kind is not type(None)]
+    if len(inner) == 1:
+        one = _decoder(inner[0], limits)
+        return lambda value: None if value is None else one(value)
+    decoders = {kind: _PLAIN[kind](limits) for kind in inner}
+    names = ", ".join(kind.__name__ for kind in inner)
+
+    def decode(value: Any) -> Any:
+        _expect(type(value) in decoders, value, "one of %s" % names)
+        return decoders[type(value)](value)
+
+    return decode
+
+
+def _mapping(inner: Decoder) -> Decoder:
+    def decode(value: Any) -> Any:
+        _expect(type(value) is dict, value, "an object")
+        return {name: _inside(_short(name), inner, one) for name, one in value.items()}
+
+    return decode
+
+
+def _list(inner: Decoder) -> Decoder:
+    def decode(value: Any) -> List[Any]:
+        _expect(type(value) is list, value, "a list")
+        return [_inside(str(at), inner, one) for at, one in enumerate(value)]
+
+    return decode
+
+
+def _floats(inner: Decoder, limits: Limits) -> Decoder:
+    """Times as they should be are known at a glance; only others are checked one by one, to say which is wrong."""
+    slowly = _list(inner)
+
+    def decode(value: Any) -> List[float]:
+        plain = limits.least >= 0 and type(value) is list and set(map(type, value)) == {float}
+        # The sum is NaN if any of them is, and infinite if any of them is.
+        right = plain and limits.least <= min(value) <= sum(value) <= limits.most and sum(value) < math.inf
+        return value if right else slowly(value)
+
+    return decode
+
+
+def _inside(step: str, decode: Decoder, value: Any) -> Any:
+    try:
+        return decode(value)
+    except _Wrong as wrong:
+        raise wrong.within(step) from None
+
+
+def _expect(right: bool, value: Any, due: str) -> Any:
+    if not right:
+        raise _Wrong("is %s, where %s is due" % (_short(value), due))
+    return value
+
+
+def _short(value: Any) -> str:
+    """A value as a message can show it."""
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = repr(value[:40] + "…") if isinstance(value, str) and len(value) > 40 else repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"

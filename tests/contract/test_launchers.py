@@ -1,0 +1,194 @@
+"""What every launcher does: starts members, tells how they ended, and leaves none behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from steplab.core.errors import EnvironmentFault
+from steplab.runner.ranks import group_folder
+from steplab.runner.ranks.group_folder import GroupFolder
+from steplab.runner.ranks.launchers import launcher_names, load_launcher
+from steplab.runner.ranks.launching import Launch, Launcher, ProcessEnd
+from steplab.runner.ranks.members import Member
+from steplab.runner.ranks.private_network import open_network
+from steplab_worker.placement import Placement
+
+MEMBER = Path(__file__).with_name("member.py")
+MEMBERS = (Member(0, "rank", "rank 0"), Member(1, "rank", "rank 1"), Member(2, "scheduler", "scheduler 0"))
+PATIENCE_S = 60.0
+
+Start = Callable[..., Launcher]
+
+
+@pytest.fixture
+def folder() -> Iterator[GroupFolder]:
+    folder = GroupFolder()
+    yield folder
+    folder.remove()
+
+
+def launch_of(folder: GroupFolder, deeds: Mapping[int, str], command: tuple[str, ...], **more: object) -> Launch:
+    placements = tuple(Placement("here", 0, "127.0.0.1") for _ in MEMBERS)
+    variables = {**os.environ, "DEEDS": json.dumps(deeds), "TMPDIR": str(folder.temporary)}
+    return Launch(MEMBERS, placements, command, "unix:/nowhere", folder, variables, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=launcher_names())
+def start(request: pytest.FixtureRequest, folder: GroupFolder, no_orphans: Callable[[], None]) -> Iterator[Start]:
+    """Start three members that do these deeds; all of them are ended with the test."""
+    launchers: list[Launcher] = []
+
+    def started(
+        deeds: Mapping[int, str] | None = None,
+        command: tuple[str, ...] = (sys.executable, str(MEMBER)),
+        **more: object,
+    ) -> Launcher:
+        launcher = load_launcher(request.param)(launch_of(folder, deeds or {}, command, **more))
+        launchers.append(launcher)
+        launcher.start()
+        return launcher
+
+    yield started
+    for launcher in launchers:
+        launcher.end()
+
+
+def until(look: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not look():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def log(launcher: Launcher, member: int) -> str:
+    return "".join(path.read_text() for path in launcher.logs(member)[:1] if path.exists())
+
+
+def are_up(launcher: Launcher) -> Callable[[], bool]:
+    return lambda: all(f"member {member.number} " in log(launcher, member.number) for member in MEMBERS)
+
+
+def end_of(launcher: Launcher, member: int) -> ProcessEnd:
+    ends: list[ProcessEnd] = []
+
+    def look() -> bool:
+        if end := launcher.ended():
+            ends.append(end)
+        return any(member in end.members for end in ends)
+
+    until(look)
+    return next(end for end in ends if member in end.members)
+
+
+def test_each_member_starts_knows_its_number_and_has_a_log_of_its_own(start: Start) -> None:
+    launcher = start()
+    until(are_up(launcher))
+    for member in MEMBERS:
+        (line,) = [line for line in log(launcher, member.number).splitlines() if line.startswith("member")]
+        assert line.split()[1:3] == [str(member.number), "unix:/nowhere"]
+
+
+@pytest.mark.parametrize("member", [1, 2])
+def test_an_exit_code_is_told_with_its_member(start: Start, member: int) -> None:
+    assert end_of(start({member: "exit:3"}), member).code == 3
+
+
+@pytest.mark.parametrize("member", [1, 2])
+def test_a_death_by_a_signal_is_a_negative_code(start: Start, member: int) -> None:
+    assert end_of(start({member: "kill"}), member).code == -signal.SIGKILL
+
+
+def test_members_that_all_leave_well_end_with_zero_each_told_once(start: Start) -> None:
+    launcher = start({0: "exit:0", 1: "exit:0", 2: "exit:0"})
+    launcher.wait([0, 1, 2], time.monotonic() + PATIENCE_S)
+    ends = [end for _ in range(10) if (end := launcher.ended())]
+    assert {end.code for end in ends} == {0}
+    assert sorted(number for end in ends for number in end.members) == [0, 1, 2]
+
+
+def test_while_members_live_no_end_is_told(start: Start) -> None:
+    launcher = start()
+    until(are_up(launcher))
+    assert launcher.ended() is None
+
+
+def test_a_signal_reaches_every_member(start: Start) -> None:
+    launcher = start()
+    until(are_up(launcher))
+    launcher.signal(signal.SIGUSR1)
+    until(lambda: all("signalled" in log(launcher, member.number) for member in MEMBERS))
+
+
+def test_a_stubborn_member_is_killed(start: Start, no_orphans: Callable[[], None]) -> None:
+    launcher = start({0: "stubborn", 1: "stubborn", 2: "stubborn"})
+    until(are_up(launcher))
+    launcher.end()
+    no_orphans()
+    launcher.end()  # a second time does nothing
+
+
+def test_ended_in_the_middle_of_the_start_nobody_stays(start: Start, no_orphans: Callable[[], None]) -> None:
+    start({0: "stubborn"}).end()
+    no_orphans()
+
+
+def test_a_program_that_does_not_exist_is_told(start: Start) -> None:
+    try:
+        launcher = start(command=("/nowhere/python",))
+    except EnvironmentFault as fault:
+        assert "/nowhere/python cannot be started" in str(fault)
+    else:
+        assert end_of(launcher, 0).code != 0
+
+
+def test_members_are_in_the_groups_private_network(start: Start) -> None:
+    network = open_network()
+    try:
+        launcher = start(network=network)
+    finally:
+        network.close()
+    until(are_up(launcher))
+    networks = {log(launcher, member.number).split()[3] for member in MEMBERS}
+    assert len(networks) == 1
+    assert networks != {str(Path("/proc/self/ns/net").readlink())}
+
+
+def test_the_processes_that_it_started_are_known(start: Start) -> None:
+    launcher = start()
+    assert launcher.pids()
+    for pid in launcher.pids():
+        os.kill(pid, 0)
+
+
+LABORATORY = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_launchers as contract
+folder = contract.GroupFolder()
+launcher = contract.load_launcher(sys.argv[2])(contract.launch_of(folder, {}, (sys.executable, str(contract.MEMBER))))
+launcher.start()
+contract.until(contract.are_up(launcher))
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("name", launcher_names())
+def test_members_die_with_a_killed_laboratory(name: str, no_orphans: Callable[[], None]) -> None:
+    command = [sys.executable, "-c", LABORATORY, str(MEMBER.parent), name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as laboratory:
+        assert laboratory.stdout is not None
+        assert laboratory.stdout.readline() == "up\n"
+        laboratory.kill()
+    no_orphans()
+    group_folder.sweep()

@@ -1,0 +1,63 @@
+"""The README's tree is the real one, and the README has the parts that a newcomer looks for, in their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+INDENT = 2
+
+
+def tree_lines() -> list[str]:
+    """The lines of the annotated tree."""
+    (block,) = re.findall(r"^```\n(src/steplab/.*?)^```$", README, re.M | re.S)
+    return block.splitlines()
+
+
+def named_folders() -> Iterator[Path]:
+    """The folders in the tree; a line may name several beside each other."""
+    above: dict[int, Path] = {}
+    for line in tree_lines():
+        depth = (len(line) - len(line.lstrip())) // INDENT
+        names, _, _ = line.strip().partition("  ")
+        for name in names.split():
+            above[depth] = above[depth - 1] / name if depth else Path(name)
+            yield above[depth]
+
+
+def packages() -> set[Path]:
+    """The packages under src."""
+    inits = (ROOT / "src").rglob("__init__.py")
+    return {path.parent.relative_to(ROOT) for path in inits}
+
+
+def test_everything_in_the_tree_is_there() -> None:
+    assert [str(path) for path in named_folders() if not (ROOT / path).is_dir()] == []
+
+
+def test_every_package_is_in_the_tree() -> None:
+    assert {str(path) for path in packages() - set(named_folders())} == set()
+
+
+def test_every_line_of_the_tree_is_explained() -> None:
+    alone = "torch/ tensorflow/ jax/ mxnet/ chainer/ velox/"  # names that everybody knows
+    assert [line for line in tree_lines() if "  " not in line.strip() and line.strip() != alone] == []
+
+
+def test_no_folder_is_in_the_tree_twice() -> None:
+    folders = list(named_folders())
+    assert len(folders) == len(set(folders))
+
+
+def test_the_parts_stand_in_their_order() -> None:
+    parts = ["# steplab\n\nA laboratory", "![", "## A session", "## Where things are", "## Goals and non-goals"]
+    places = [README.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_the_session_has_ten_lines() -> None:
+    (session,) = re.findall(r"^## A session\n```\n(.*?)^```$", README, re.M | re.S)
+    assert len(session.splitlines()) == 10
