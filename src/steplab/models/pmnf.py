@@ -23,6 +23,11 @@ class NormalForm(PerformanceModel):
     column_units_matter: ClassVar[str] = "a logarithm of a value depends on the value's unit"
     needs_positive_columns: ClassVar[str] = "they have no powers and logarithms"
     needs_positive_target: ClassVar[str] = "its coefficients are not negative"
+    array_options: ClassVar[Mapping[str, Any]] = {"intrinsic": "x0"}  # searching ten columns takes ten seconds
+    failing_checks: ClassVar[Mapping[str, str]] = {
+        "check_regressors_train": "in the rehearsal it reads one of ten columns, and not the one that tells",
+        "check_positive_only_tag_during_fit": "in the rehearsal it reads one column, which holds no negative value",
+    }
     # The search for terms finds chance among many columns (Extra-P: up to four).
     most_columns_in_auto: ClassVar[int | None] = 3
 
