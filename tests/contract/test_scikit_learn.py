@@ -10,7 +10,7 @@ from steplab.models import load_model_class, model_names
 def for_arrays(name):
     """The model, quick enough for a rehearsal, reading an array's columns x0, x1 …"""
     cls = load_model_class(name)
-    return cls(**cls.quick_options, **cls.array_options)
+    return cls(**{**cls.quick_options, **cls.array_options})
 
 
 @parametrize_with_checks(
@@ -18,7 +18,9 @@ def for_arrays(name):
     expected_failed_checks=lambda model: dict(model.failing_checks),
     xfail_strict=True,  # an exception that is no longer needed is a fault
 )
-def test_scikit_learns_checks(estimator, check):
+def test_scikit_learns_checks(estimator, check, monkeypatch):
+    for name, value in estimator.array_settings.items():
+        monkeypatch.setattr(type(estimator), name, value)
     check(estimator)
 
 

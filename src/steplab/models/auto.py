@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -45,6 +45,8 @@ class Auto(PerformanceModel):
     of a numeric factor that the candidate has not seen: of two factors, those of the scale before others.
     Models that search for their terms are tried with up to three numeric columns, or if `among` names them.
     """
+
+    array_options: ClassVar[Mapping[str, Any]] = {"among": ("linear", "quadratic")}  # all of them would take minutes
 
     chosen_: PerformanceModel
     trials_: tuple[Candidate, ...]

@@ -75,8 +75,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     without_formula: ClassVar[str] = ""
     # Of scikit-learn's `check_estimator`: the checks that fail, each with its reason.
     failing_checks: ClassVar[Mapping[str, str]] = {}
-    # Options with which a model that looks for columns by name reads an array's x0, x1 …
+    # For those checks: options that name an array's columns (x0, x1 …) or save time, and class attributes that do.
     array_options: ClassVar[Mapping[str, Any]] = {}
+    array_settings: ClassVar[Mapping[str, Any]] = {}
     # Among more numeric columns than this, `auto` leaves the model out unless it is named.
     most_columns_in_auto: ClassVar[int | None] = None
     interval_folds: ClassVar[int] = 5

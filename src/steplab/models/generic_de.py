@@ -36,6 +36,7 @@ class GenericDE(Generic):
     """
 
     quick_options: ClassVar[Mapping[str, Any]] = {"seeds": 2, "maxiter": 25, "popsize": 4}
+    array_options: ClassVar[Mapping[str, Any]] = {"seeds": 1, "maxiter": 5, "popsize": 2}
 
     def __init__(
         self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),

@@ -28,6 +28,7 @@ class Symbolic(PerformanceModel):
     """
 
     needs_positive_target: ClassVar[str] = "it describes times, which are positive"
+    array_options: ClassVar[Mapping[str, Any]] = {"evaluations": 1_000, "candidates": 1}
     failing_checks: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("check_estimators_nan_inf", "check_regressors_no_decision_function", "check_fit2d_1feature"),
         "it asks for 12 rows, and the check gives 10",

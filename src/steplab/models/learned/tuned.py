@@ -54,6 +54,8 @@ class TunedModel(PerformanceModel):
         self.learned_ = self._train(X[rows], z[rows], self.setting_)
 
     def _best_setting(self, X: Array, z: Array, groups: Array | None) -> Setting:
+        if len(self.settings) == 1:
+            return self.settings[0]
         rows = np.arange(len(z))
         if len(z) > self.tuning_rows:
             rows = np.sort(np.random.default_rng(1).permutation(len(z))[: self.tuning_rows])
