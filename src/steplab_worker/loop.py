@@ -16,10 +16,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 from steplab_worker.adapter import Session, Source
 from steplab_worker.job import TrialJob
 from steplab_worker.messages import Block, Iterate, LayerSeconds, Measurement, ModeName, ModeTimes
+from steplab_worker.phases import TIMED
 
 Ask = Callable[[Block, Type[Iterate]], Iterate]
 Columns = Dict[str, List[float]]
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
 LAYER_ITERATIONS = 5
 BARRIERS = 15  # in a row, at the start of a phased block, to know what one costs
 
@@ -96,7 +96,7 @@ class _InferBlock(_Block):
 
     def __call__(self, iterations: int) -> Columns:
         session, source, clock = self.session, self.source, self.session.clock
-        columns: Columns = {"t_iter": [], "t_io": [], "t_h2d": [], "t_f": []}
+        columns: Columns = {"t_iter": []}
         for _ in range(iterations):
             start = clock()
             batch = source.next()
@@ -108,7 +108,7 @@ class _InferBlock(_Block):
             session.synchronize()
             done = clock()
             for name, seconds in (("t_io", read - start), ("t_h2d", loaded - read), ("t_f", done - loaded)):
-                columns[name].append(seconds)
+                columns.setdefault(name, []).append(seconds)
             columns["t_iter"].append(done - read)
         return columns
 
@@ -117,7 +117,7 @@ class _PhasedBlock(_Block):
     """Iterations in parts. What the barrier itself costs is neither waiting nor a part of the step: we added it."""
 
     def __call__(self, iterations: int) -> Columns:
-        columns: Columns = {name: [] for name in ("t_iter", *PHASES, "t_barrier")}
+        columns: Columns = {name: [] for name in ("t_iter", *TIMED, "t_barrier")}
         barrier = self._barrier() if iterations else 0.0
         self.session.synchronize()
         start = self.session.clock()
@@ -144,7 +144,7 @@ class _PhasedBlock(_Block):
     def _iteration(self, before: float) -> Dict[str, float]:
         """One iteration in parts, the first from `before` on: seconds of each phase."""
         session, clock = self.session, self.session.clock
-        seconds = dict.fromkeys(PHASES, 0.0)
+        seconds = dict.fromkeys(TIMED, 0.0)
         self.source.divide()
         divided = clock()
         batch = self.source.next()

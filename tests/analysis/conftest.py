@@ -15,7 +15,7 @@ from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import Level, trial_id
 from steplab.store.columns import trial_row
 from steplab.study.resolution import graph_of, resolve
-from steplab_worker.adapters.synthetic import BEFORE_MEETING, DECLARATION, PHASES, TimeLaw
+from steplab_worker.adapters.synthetic import BEFORE_MEETING, DECLARATION, DRAWN, TimeLaw
 from steplab_worker.job import TrialJob
 
 Config = Mapping[str, Level]
@@ -36,10 +36,10 @@ def law_times(config: Config, seed: int, chunk: int = 0, **own: float) -> tuple[
     )  # fmt: skip
     law = TimeLaw(job, resolved.workers, 4 * graph.parameters)
     ranks = np.stack([law._noisy(rank, chunk) for rank in range(resolved.workers)])
-    ranks[:, :, PHASES.index("t_move")] = ranks[0, :, PHASES.index("t_move")]
+    ranks[:, :, DRAWN.index("t_move")] = ranks[0, :, DRAWN.index("t_move")]
     ready = ranks[:, :, BEFORE_MEETING].sum(axis=2)
     wait = ready.max(axis=0) - ready
-    columns = dict(zip(PHASES, np.moveaxis(ranks, 2, 0), strict=True), t_wait=wait)
+    columns = dict(zip(DRAWN, np.moveaxis(ranks, 2, 0), strict=True), t_wait=wait)
     phases = np.stack([columns[name] for name in NAMES], axis=2)
     hidden = np.minimum(columns["t_move"], options["overlap"] * columns["t_b"])
     return phases.sum(axis=2) - hidden, phases

@@ -44,7 +44,7 @@ def test_a_record_holds_all_that_is_needed_to_repeat_it(measured: Path) -> None:
             assert {"t_io", "t_h2d", "t_f", "t_b", "t_wait", "t_move", "t_u"} <= set(phased.columns)
         assert record.versions["torch"].startswith("2.13")
         assert record.threads == 1
-        assert record.machine["cpus"]
+        assert record.machine.cpus
         assert record.environment and any(line.startswith("torch==") for line in record.environment.lock)
         assert (record.data.source, record.data.samples) == ("generated", 2000)
         assert record.trial in record.command

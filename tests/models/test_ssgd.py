@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 
 from steplab.core.errors import ModelError
-from steplab.models.ssgd import SSGD, Phases, iteration_time, speedup
+from steplab.models.formulas.step_composition import Phases, iteration_time, speedup
+from steplab.models.ssgd import SSGD
 
 
 def phases(**changed):

@@ -12,8 +12,7 @@ from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import trial_id
 from steplab.store.columns import trial_row, trial_rows
 from steplab.store.raw import Raw
-
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
+from steplab_worker.phases import TIMED
 
 
 def mode(rng: np.random.Generator, iterations: int, warmup: int, phases: tuple[str, ...]) -> Mode:
@@ -30,7 +29,7 @@ def record(seed: int, workers: int, iterations: int, phased: bool = True, **chan
     for rank in range(workers):
         modes = {"native": mode(rng, iterations, seed % 3, ())}
         if phased:
-            modes["phased"] = mode(rng, iterations, 1, PHASES)
+            modes["phased"] = mode(rng, iterations, 1, TIMED)
         ranks.append(Rank(rank=rank, host="h", pid=1, cpu_s=1.0, peak_bytes=1e6, loss=0.5, modes=modes))
     fields: dict[str, Any] = {
         "study": "s", "trial": trial_id(config, 0), "replicate": 0, "kind": "step", "status": "ok", "config": config,

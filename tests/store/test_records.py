@@ -100,7 +100,7 @@ def test_a_name_that_is_not_utf_8_does_not_lose_the_trial(small: StudyFolder, re
     made = record(5, command="steplab run caf\udce9", machine={"host": "h\udcff"}, reason="ä")
     assert records.write_record(small, made)
     read = records.read_record(small, made.trial)
-    assert (read.command, read.machine["host"], read.reason) == ("steplab run caf\\xe9", "h\\xff", "ä")
+    assert (read.command, read.machine.host, read.reason) == ("steplab run caf\\xe9", "h\\xff", "ä")
     assert read.ranks == made.ranks
 
 

@@ -63,13 +63,13 @@ def compare_frameworks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Com
         return []
     unsure = without_noise(ok, factors)
     shared, ok = _variants(ok, factors)
-    made: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for rows, column, name, more in _measures(ok):
-        found = _measure(rows, shared, column, name)
+        family = _measure(rows, shared, column, name)
         if unsure:
-            found = [replace(one, low=None, high=None, p=None) for one in found]
-        made += _told_apart(found, more, NO_SPREAD if unsure else SINGLE)
-    return made
+            family = [replace(comparison, low=None, high=None, p=None) for comparison in family]
+        comparisons += _told_apart(family, more, NO_SPREAD if unsure else SINGLE)
+    return comparisons
 
 
 def _variants(ok: pd.DataFrame, factors: Sequence[str]) -> tuple[list[str], pd.DataFrame]:
@@ -99,13 +99,13 @@ def _measure(ok: pd.DataFrame, shared: list[str], column: str, name: str) -> lis
     rows = ok.assign(value=np.log(values.where(values > 0)))
     variants = sorted(rows["variant"].unique())[:MOST_VARIANTS]
     table = rows.groupby([*shared, "replicate", "variant"], sort=False)["value"].mean().unstack("variant")
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for first, second in combinations(variants, 2):
         if first.split(" ")[0] != second.split(" ")[0] and {first, second} <= set(table.columns):
             difference = (table[first] - table[second]).dropna()
             if len(difference):
-                found += _pair(name, first, second, shared, difference)
-    return found
+                comparisons += _pair(name, first, second, shared, difference)
+    return comparisons
 
 
 def _pair(name: str, first: str, second: str, shared: list[str], difference: pd.Series[float]) -> list[Comparison]:
@@ -152,22 +152,22 @@ def _comparison(
     return Comparison(name, first, second, levels, float(np.exp(mean)), low, high, pairs, p, False, "", "")
 
 
-def _told_apart(found: list[Comparison], more_is_better: bool, untold: str) -> list[Comparison]:
+def _told_apart(comparisons: list[Comparison], more_is_better: bool, untold: str) -> list[Comparison]:
     """Mark what is real: overall comparisons and those of configurations are two families of questions."""
-    made: list[Comparison] = []
-    for family in ([c for c in found if c.factors is None], [c for c in found if c.factors is not None]):
-        corrected = holm([one.p for one in family])
+    judged: list[Comparison] = []
+    for family in ([c for c in comparisons if c.factors is None], [c for c in comparisons if c.factors is not None]):
+        corrected = holm([pair.p for pair in family])
         real = [p is not None and p <= 1 - LEVEL for p in corrected]
-        made += [_judged(one, sure, more_is_better, untold) for one, sure in zip(family, real, strict=True)]
-    return made
+        judged += [_judged(pair, sure, more_is_better, untold) for pair, sure in zip(family, real, strict=True)]
+    return judged
 
 
-def _judged(one: Comparison, real: bool, more_is_better: bool, untold: str) -> Comparison:
-    better = (one.first if (one.ratio > 1) == more_is_better else one.second) if real else ""
-    doubt = f" ({one.low:.2f} to {one.high:.2f})" if one.low is not None and one.high is not None else ""
-    where = "" if one.factors is None else f" with {', '.join(f'{k} {v}' for k, v in one.factors.items())}"
+def _judged(pair: Comparison, real: bool, more_is_better: bool, untold: str) -> Comparison:
+    better = (pair.first if (pair.ratio > 1) == more_is_better else pair.second) if real else ""
+    doubt = f" ({pair.low:.2f} to {pair.high:.2f})" if pair.low is not None and pair.high is not None else ""
+    where = "" if pair.factors is None else f" with {', '.join(f'{k} {v}' for k, v in pair.factors.items())}"
     verdict = "a real difference" if real else "not a difference that the noise leaves beyond doubt"
-    if one.p is None:
+    if pair.p is None:
         verdict = untold
-    text = f"{one.measure.capitalize()} of {one.first} is {one.ratio:.2f}{doubt} times that of {one.second}{where}: "
-    return replace(one, real=real, better=better, sentence=f"{text}{verdict}.")
+    text = f"{pair.measure.capitalize()} of {pair.first} is {pair.ratio:.2f}{doubt} times that of {pair.second}{where}"
+    return replace(pair, real=real, better=better, sentence=f"{text}: {verdict}.")

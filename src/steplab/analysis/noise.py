@@ -134,8 +134,8 @@ def _reasons(ok: pd.DataFrame) -> tuple[Reason, ...]:
     """How many trials have each kind of doubt."""
     if "doubts" not in ok:
         return ()
-    said = ok["doubts"].fillna("")
-    kinds = Counter(kind_of(doubt) for text in said[said != ""] for doubt in text.split("; "))
+    doubts = ok["doubts"].fillna("")
+    kinds = Counter(kind_of(doubt) for text in doubts[doubts != ""] for doubt in text.split("; "))
     return tuple(Reason(kind, count) for kind, count in kinds.most_common())
 
 

@@ -8,18 +8,9 @@ from typing import Literal
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
 from steplab.core.units import count, seconds, span
+from steplab_worker.phases import WORDS
 
 Evidence = Literal["configurations", "phases", "scaling", "frameworks", "effects", "noise"]
-NAMES = {
-    "t_io": "reading data",
-    "t_h2d": "moving data to the device",
-    "t_md": "dividing the batch",
-    "t_f": "the forward pass",
-    "t_b": "the backward pass",
-    "t_c": "exchanging gradients (waiting included)",
-    "t_u": "the update",
-    "t_other": "nothing that a phase explains",
-}
 
 
 @dataclass(frozen=True)
@@ -38,7 +29,7 @@ def sentences(analysis: Analysis) -> list[Sentence]:
     if not analysis.groups:
         advice = Sentence(analysis.noise.advice, "noise")
         return [Sentence("No trial of this study has been measured.", "configurations"), advice]
-    said: list[tuple[str, Evidence]] = [
+    answers: list[tuple[str, Evidence]] = [
         (_fastest(analysis), "configurations"),
         (_where(analysis.groups[0], analysis), "phases"),
         (_scaling(analysis), "scaling"),
@@ -46,7 +37,7 @@ def sentences(analysis: Analysis) -> list[Sentence]:
         (_effect(analysis), "effects"),
         (_trust(analysis), "noise"),
     ]
-    return [Sentence(text, evidence) for text, evidence in said if text]
+    return [Sentence(text, evidence) for text, evidence in answers if text]
 
 
 def _label(group: Group, analysis: Analysis) -> str:
@@ -74,7 +65,7 @@ def _where(group: Group, analysis: Analysis) -> str:
     if not total:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
-    parts = [f"{NAMES[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
+    parts = [f"{WORDS[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
     whole = f"the phased step ({group.phased_apart})" if group.phased_apart else "a step"
     text = f"There, of {whole}, {', '.join(parts)}."
     if analysis.unexplained:
@@ -122,13 +113,13 @@ def _cause(analysis: Analysis) -> str:
 
 def _frameworks(analysis: Analysis) -> str:
     """Which frameworks are faster over all configurations, as far as that is real."""
-    speed = [one for one in analysis.frameworks if one.measure == "throughput" and one.factors is None]
-    real = [one for one in speed if one.real]
+    speed = [pair for pair in analysis.frameworks if pair.measure == "throughput" and pair.factors is None]
+    real = [pair for pair in speed if pair.real]
     if not speed:
         return ""
     if not real:
         return "No framework is faster than another over all configurations beyond doubt."
-    most = max(real, key=lambda one: max(one.ratio, 1 / one.ratio))
+    most = max(real, key=lambda pair: max(pair.ratio, 1 / pair.ratio))
     ratio = max(most.ratio, 1 / most.ratio)
     slower = most.second if most.better == most.first else most.first
     text = f"The largest real difference of frameworks: {most.better} does {ratio:.2f} times the samples of {slower}"

@@ -16,6 +16,7 @@ from steplab.analysis.noise import Noise, judge
 from steplab.analysis.scaling.imbalance import Imbalance, imbalance
 from steplab.analysis.scaling.series import Scaling, series_of
 from steplab.analysis.scaling.why import Why, answers
+from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.unexplained import Unexplained, unexplained
 from steplab.core.trial import tally
@@ -50,8 +51,6 @@ class Analysis:
         """The configuration with the highest throughput, then those that cannot be told from it."""
         if not self.groups:
             return []
-        from steplab.analysis.statistics.slower_than_best import surely_slower
-
         slower = surely_slower([group.throughput for group in self.groups], [group.t_iter for group in self.groups])
         return [group for at, (group, sure) in enumerate(zip(self.groups, slower, strict=True)) if not at or not sure]
 

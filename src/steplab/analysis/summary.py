@@ -11,8 +11,8 @@ import pandas as pd
 from steplab.analysis.configurations import Configurations, configurations
 from steplab.analysis.statistics.intervals import Interval, median_intervals, ratio_error
 from steplab.core.trial import Level
+from steplab_worker.phases import SHARES
 
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u", "t_other")
 LEVEL = 0.95
 
 
@@ -67,7 +67,7 @@ def groups_of(cells: Configurations) -> list[Group]:
     times = cells.values("t_iter")
     low, high = (cells.values(name)[cells.first].tolist() for name in ("t_iter_low", "t_iter_high"))
     intervals = median_intervals([times[rows] for rows in cells.members], list(zip(low, high, strict=True)))
-    medians = cells.medians([*PHASES, "lif", "observer_cost"])
+    medians = cells.medians([*SHARES, "lif", "observer_cost"])
     samples = (cells.batch * cells.workers).tolist()
     groups = [
         _group(levels, interval, own, work)
@@ -83,7 +83,7 @@ def _group(levels: dict[str, Level], interval: Interval, own: dict[Hashable, flo
     return Group(
         factors=levels,
         t_iter=interval,
-        phases={name: known[name] for name in PHASES if name in known},
+        phases={name: known[name] for name in SHARES if name in known},
         lif=known.get("lif"),
         throughput=samples / interval.median,
         observer_cost=known.get("observer_cost"),
@@ -98,15 +98,15 @@ def _with_speedups(groups: Sequence[Group], cells: Configurations) -> list[Group
     """
     workers, series = cells.workers.tolist(), cells.series.tolist()
     alone = {own: group for group, own, count in zip(groups, series, workers, strict=True) if count == 1}
-    made = []
+    compared = []
     for group, own, count in zip(groups, series, workers, strict=True):
         base = alone.get(own)
         if base is None:
-            made.append(group)
+            compared.append(group)
             continue
         speedup = _ratio(group, base) if count > 1 else Ratio(1.0, 1.0, 1.0)
-        made.append(replace(group, speedup=speedup, efficiency=speedup.value / count))
-    return made
+        compared.append(replace(group, speedup=speedup, efficiency=speedup.value / count))
+    return compared
 
 
 def _ratio(group: Group, base: Group) -> Ratio:

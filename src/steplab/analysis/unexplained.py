@@ -27,12 +27,12 @@ def unexplained(cells: Configurations) -> list[Unexplained]:
     if not {"t_other", "t_iter_phased"} <= set(medians.columns):
         return []
     step, rest = medians["t_iter_phased"].to_numpy(dtype=float), medians["t_other"].to_numpy(dtype=float)
-    found = [
+    unequal = [
         _one(cells.factors[at], float(step[at] - rest[at]), float(step[at]))
         for at in range(len(cells))
         if step[at] > 0 and abs(rest[at]) > TOLERANCE * step[at]
     ]
-    return sorted(found, key=lambda one: -abs(one.share))
+    return sorted(unequal, key=lambda one: -abs(one.share))
 
 
 def _one(factors: dict[str, Level], phases: float, step: float) -> Unexplained:

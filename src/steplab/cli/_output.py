@@ -1,7 +1,7 @@
 """What commands share: JSON on stdout, tables that fit a terminal, the line on what to do next.
 
 Names, levels and reasons are other people's text. None of it is markup, and whatever would steer a terminal is made
-visible here, once for all commands.
+visible, once for all commands.
 """
 
 from __future__ import annotations
@@ -15,30 +15,16 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from steplab.cli._streams import Stream, Styled
+from steplab.cli._visible import STEERING, visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TextColumn
     from rich.table import Table
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
-# Control characters but tab and newline, signs that turn the direction of writing, and halves of signs, of which the
-# name of a file has some that is not UTF-8.
-STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_ASCII = re.compile("[^\n -~]")
-
-
-def visible(text: str) -> str:
-    r"""The text with all that would steer a terminal written as codes.
-
-    >>> print(visible("red: \x1b[31m, a bell: \x07"))
-    red: \x1b[31m, a bell: \x07
-    """
-    return STEERING.sub(lambda found: escaped(found[0]), text)
-
-
-def escaped(sign: str) -> str:
-    """A sign as its code."""
-    return f"\\x{ord(sign):02x}" if ord(sign) < 256 else ascii(sign)[1:-1]
 
 
 ModulesOption = Annotated[
@@ -85,8 +71,6 @@ def _whole(value: object) -> object:
 def console(*, stderr: bool = False) -> Console:
     """A console for plain text that colours only on a terminal and respects NO_COLOR."""
     from rich.console import Console
-
-    from steplab.cli._streams import Stream, Styled
 
     class Plain(Console):
         """What is printed is text: no markup, no emoji codes, nothing that steers the terminal."""

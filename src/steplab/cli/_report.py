@@ -188,7 +188,7 @@ def _provenance(place: StudyFolder, study: Study, loaded: Tables) -> Provenance:
             record = records.read_record(place, str(trial))
         except RecordError:
             continue
-        versions.update({k: v for k, v in record.versions.items() if v and record.machine.get(k) != v})
+        versions.update({k: v for k, v in record.versions.items() if v and getattr(record.machine, k, None) != v})
         samples[record.data.name] = record.data.samples
         shown = record if shown is None or (record.status == "ok" and shown.status != "ok") else shown
     at = shlex.quote(str(place.root))
@@ -198,7 +198,7 @@ def _provenance(place: StudyFolder, study: Study, loaded: Tables) -> Provenance:
         return Provenance(study.text, {"cpu": "no trial yet"}, {}, "", "none", "", {}, commands, loaded.unreadable)
     source = f"{shown.data.name}, {shown.data.source}, {shown.data.samples} samples"
     return Provenance(
-        study.text, dict(shown.machine), versions, shown.command, source, shown.started[:10], samples, commands,
+        study.text, shown.machine.model_dump(), versions, shown.command, source, shown.started[:10], samples, commands,
         loaded.unreadable,
     )  # fmt: skip
 

@@ -119,7 +119,7 @@ def of_configuration(
 def _expect_known(record: Record) -> None:
     """What a foreign source does not say is not known: the defaults of our own trials would count another network."""
     missing = [name for name in ("framework", "network", "dataset") if name not in record.config]
-    if "imported" in record.measure and missing:
+    if record.measure.imported is not None and missing:
         hint = "import it again with --set framework=torch,network=lenet5,dataset=mnist"
         raise RecordError(f"nothing can be counted: {', '.join(missing)} of its trials is not known", hint=hint)
 
@@ -130,7 +130,7 @@ def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) 
     from steplab_worker.machine import machine
 
     here = machine().host
-    device, host = record.versions.get("device", "cpu"), record.machine.get("host")
+    device, host = record.versions.get("device", "cpu"), record.machine.host
     if roofs.origin == "measured" and device != "cpu":
         yield f"the trials ran on {device}, these are the roofs of this machine's CPU: name its file with --machine"
     elif roofs.origin == "measured" and host != here:

@@ -14,7 +14,7 @@ import sys
 import unicodedata
 from typing import Any
 
-from steplab.cli._output import escaped, visible
+from steplab.cli._visible import escaped, visible
 from steplab.core.errors import StoreError
 
 LOSSY = "steplab-lossy"  # how Python names `_without` as a way to encode

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from steplab.cli import _extensions
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
@@ -40,6 +41,7 @@ def doctor(
     noise = quietness.listen()
     energy = energy_sources()
     refused = obstacle()
+    added = _extensions.found()
     if as_json:
         print_json(
             {
@@ -47,6 +49,7 @@ def doctor(
                 "environments": [asdict(row) for row in rows],
                 "noise": asdict(noise) | {"verdict": noise.verdict},
                 "energy": energy,
+                "extensions": _extensions.documents(added),
                 "private_network": {"available": not refused, "reason": refused},
                 "home": str(home()),
                 "data": os.environ.get("STEPLAB_DATA"),
@@ -57,6 +60,8 @@ def doctor(
     show.print(table(["this machine", ""], [[name, value or "-"] for name, value in about.items()], left=2))
     cells = [[row.name, "ready" if row.ready else "no", row.version, row.reason] for row in rows]
     show.print(table(["framework", "", "version", ""], cells, left=4))
+    if added:
+        show.print(_extensions.shown(added))
     show.print(
         f"noise: {noise.verdict} (spread {noise.spread:.1%}, slowest of twenty +{noise.worst:.0%})", markup=False
     )

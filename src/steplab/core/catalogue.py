@@ -57,7 +57,7 @@ class Framework:
     reads_data: bool = True  # the virtual ones do not
     debian: tuple[str, ...] = ()
     roles: Mapping[str, int | str] = field(default_factory=dict)  # auxiliary processes beside several ranks
-    launcher: str = "local"  # what starts several ranks: the name of a file in runner/ranks/launchers
+    launcher: str = "local"  # what starts several ranks: a file in runner/ranks/launchers, or an extension
     doors: str = ""  # what listens, without a password, where ranks get no private network
     caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
     strategies_apart: bool = False  # a group of ranks serves one strategy only
@@ -129,6 +129,14 @@ def _declared(extension: Extension) -> Extension:
 
 def _usable(found: Mapping[str, Extension]) -> list[str]:
     return [name for name, extension in found.items() if not extension.problem]
+
+
+def broken_extension(factor: str, level: object) -> str:
+    """Why a level of `framework` or `network` cannot be used, if an extension that is broken has that name."""
+    known = {"framework": (_adapter_files(), framework_extensions), "network": (networks.names(), network_extensions)}
+    builtin, added = known.get(factor, ((), dict))
+    broken = {name: extension.problem for name, extension in added().items() if name not in builtin}
+    return broken.get(str(level), "")
 
 
 def adapter_file(name: str) -> str:

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidato
 from pydantic_core.core_schema import ValidatorFunctionWrapHandler
 
 from steplab.core.errors import RecordError
-from steplab.core.trial import PLAIN_LEVELS, Kind, Level, Status, accumulation, is_plain_level, trial_id
+from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
+from steplab.core.trial import PLAIN_LEVELS, Kind, Level, Status, is_plain_level, trial_id
 
 FORMAT = 3
 MAX_BYTES = 1 << 30  # a larger file is not a record
@@ -160,13 +161,13 @@ class Record(Head):
 
     log_tail: str = ""
     attempts: list[Attempt] = []
-    resolved: dict[str, Level | dict[str, Level]]
-    measure: dict[str, Level | None]
+    resolved: ResolvedInfo
+    measure: MeasureInfo
     ranks: list[Rank] = []
     threads: Count
     versions: dict[str, str] = {}
     variables: list[Variables] = []  # of each rank
-    machine: dict[str, Level | None] = {}
+    machine: MachineInfo = MachineInfo()
     environment: EnvironmentInfo | None = None
     data: DataInfo
     energy: Energy = Energy()
@@ -184,9 +185,8 @@ class Record(Head):
 
     @model_validator(mode="after")
     def _plain(self) -> Record:
-        resolved = {name: value for name, value in self.resolved.items() if not isinstance(value, dict)}
-        for name, value in (*resolved.items(), *self.config.items()):
-            if not is_plain_level(value):
+        for name, value in (*self.resolved, *self.config.items()):
+            if not (value is None or isinstance(value, dict) or is_plain_level(value)):
                 raise ValueError(f"{name} is no plain level; {PLAIN_LEVELS}")
         # Of a failed trial, too: one word would turn the whole column of a study into words.
         for name in ("batch_size", "global_batch_size", "workers", "threads"):
@@ -201,16 +201,16 @@ class Record(Head):
         if not self.ranks or any("native" not in rank.modes for rank in self.ranks):
             raise ValueError("a trial that ended well needs ranks with native times")
         for name in ("batch_size", "workers"):
-            if not _is_size(self.resolved.get(name)):
+            if not _is_size(getattr(self.resolved, name)):
                 raise ValueError(f"resolved.{name} must be a number above 0")
-        if not _accumulates(str(self.resolved.get("strategy", "sync"))):
+        if not _accumulates(self.resolved):
             raise ValueError("resolved.strategy must be accumulate:k with a whole number k, or another strategy")
         return self
 
 
-def _accumulates(strategy: str) -> bool:
+def _accumulates(resolved: ResolvedInfo) -> bool:
     try:
-        return accumulation(strategy) >= 1
+        return resolved.accumulate >= 1
     except ValueError:
         return False
 

@@ -64,25 +64,25 @@ def read_machine(machine: str, precision: str = "fp32") -> Ceilings:
     >>> read_machine("a100").rows[0].ridge > 12
     True
     """
-    where, said = _parsed(machine)
-    if precision not in said.flops_per_s:
-        hint = nearest(precision, said.flops_per_s)
+    where, machine_file = _parsed(machine)
+    if precision not in machine_file.flops_per_s:
+        hint = nearest(precision, machine_file.flops_per_s)
         raise InputError(f"there is no peak for the precision {precision!r}", where=where, hint=hint)
-    levels = tuple(_level(one) for one in said.memory)
-    row = Ceiling(0, said.flops_per_s[precision], levels)
-    return Ceilings(f"{said.name}, {precision}", (row,), "file", said.source)
+    levels = tuple(_level(memory) for memory in machine_file.memory)
+    row = Ceiling(0, machine_file.flops_per_s[precision], levels)
+    return Ceilings(f"{machine_file.name}, {precision}", (row,), "file", machine_file.source)
 
 
-def _level(said: _Memory) -> Level:
-    return Level(said.name, said.bytes_per_s, said.capacity_bytes or float("inf"), kernel="published")
+def _level(memory: _Memory) -> Level:
+    return Level(memory.name, memory.bytes_per_s, memory.capacity_bytes or float("inf"), kernel="published")
 
 
 def _parsed(machine: str) -> tuple[str, _MachineFile]:
     where, text = _text(machine)
     with parsing("is not TOML", where):
-        said = tomllib.loads(text)
+        document = tomllib.loads(text)
     try:
-        return where, _MachineFile.model_validate(said)
+        return where, _MachineFile.model_validate(document)
     except ValidationError as errors:
         raise InputError(_first(errors), where=where, hint=_FIELDS) from None
 

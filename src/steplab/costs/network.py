@@ -102,7 +102,7 @@ class NetworkCost:
     def totals(self) -> Totals:
         """The sum over the layers whose kind is known."""
         known = [layer.totals for layer in self.layers if layer.totals]
-        return Totals(**{name: sum(getattr(one, name) for one in known) for name in Totals.__dataclass_fields__})
+        return Totals(**{name: sum(getattr(layer, name) for layer in known) for name in Totals.__dataclass_fields__})
 
     @property
     def unknown(self) -> tuple[LayerCost, ...]:
@@ -134,8 +134,9 @@ def cost(workload: Workload) -> NetworkCost:
     833040
     """
     needed, used = learning(workload.operations), uses(workload.operations)
-    layers = tuple(_layer(one, workload.batch, needed, used.get(one.name, 0)) for one in workload.operations)
-    weights = [weight for one in workload.operations for weight in one.weights]
+    operations = workload.operations
+    layers = tuple(_layer(operation, workload.batch, needed, used.get(operation.name, 0)) for operation in operations)
+    weights = [weight for operation in operations for weight in operation.weights]
     distinct = {weight.name: size(weight.shape) for weight in (*weights, *workload.declared)}
     return NetworkCost(workload.name, workload.batch, workload.input_shape, sum(distinct.values()), layers)
 

@@ -36,7 +36,7 @@ def fold(model: Any) -> bool:
 def _value(node: Any, known: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> Array | None:
     from onnx import helper
 
-    options = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    options = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     try:
         if node.op_type == "Shape":
             shape = shapes[node.input[0]]
@@ -44,7 +44,7 @@ def _value(node: Any, known: Mapping[str, Array], shapes: Mapping[str, tuple[int
         work = FOLDS.get(node.op_type)
         if work is None or node.domain not in ("", "ai.onnx"):
             return None
-        arrays = [known[one] if one else None for one in node.input]
+        arrays = [known[tensor] if tensor else None for tensor in node.input]
         with np.errstate(all="ignore"):
             value = np.asarray(work(options, *arrays))
         return value if value.dtype.kind in "iub" else None
@@ -60,14 +60,14 @@ def _constants(graph: Any) -> dict[str, Array]:
     for node in graph.node:
         if node.op_type == "Constant" and len(node.output) == 1 and node.attribute and node.attribute[0].HasField("t"):
             tensors[node.output[0]] = node.attribute[0].t
-    made = {}
+    constants = {}
     for name, tensor in tensors.items():
         if 0 <= int(np.prod(tensor.dims, dtype=object)) <= SMALL and tensor.data_type in _integer_types():
             try:
-                made[name] = numpy_helper.to_array(tensor)
+                constants[name] = numpy_helper.to_array(tensor)
             except (ValueError, TypeError):
                 continue
-    return made
+    return constants
 
 
 def _integer_types() -> frozenset[int]:
@@ -78,12 +78,12 @@ def _integer_types() -> frozenset[int]:
 
 def _shapes(graph: Any) -> dict[str, tuple[int, ...]]:
     """The shapes that are known completely."""
-    made = {}
+    shapes = {}
     for value in (*graph.input, *graph.value_info):
         tensor = value.type.tensor_type
         if tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim):
-            made[value.name] = tuple(int(dim.dim_value) for dim in tensor.shape.dim)
-    return made
+            shapes[value.name] = tuple(int(dim.dim_value) for dim in tensor.shape.dim)
+    return shapes
 
 
 def _divide(a: Array, b: Array) -> Array:

@@ -102,7 +102,7 @@ def _tensors(graph: Any, weights: frozenset[str]) -> Tensors:
 
 
 def _operations(graph: Any, tensors: Tensors) -> list[Operation]:
-    made: list[Operation] = []
+    operations: list[Operation] = []
     producers, names = {value.name: INPUT for value in graph.input}, set()
     for number, node in enumerate(graph.node):
         name = node.name or f"{node.op_type}_{number}"
@@ -111,9 +111,9 @@ def _operations(graph: Any, tensors: Tensors) -> list[Operation]:
         if name in names:
             name = f"{name}_{number}"
         names.add(name)
-        made.append(_operation(node, name, tensors, producers))
+        operations.append(_operation(node, name, tensors, producers))
         producers.update({output: name for output in node.output if output})
-    return made
+    return operations
 
 
 def _is_bookkeeping(node: Any, tensors: Tensors) -> bool:
@@ -126,16 +126,16 @@ def _is_bookkeeping(node: Any, tensors: Tensors) -> bool:
 def _operation(node: Any, name: str, tensors: Tensors, producers: Mapping[str, str]) -> Operation:
     meaning = _meaning(node, tensors)
     skipped = {*tensors.learned, *tensors.integers}
-    data = [one for one in node.input if one in producers and one not in skipped]
-    output = next((one for one in node.output if one), "")
-    known = output in tensors.shapes and all(one in tensors.shapes for one in data)
+    data = [tensor for tensor in node.input if tensor in producers and tensor not in skipped]
+    output = next((tensor for tensor in node.output if tensor), "")
+    known = output in tensors.shapes and all(tensor in tensors.shapes for tensor in data)
     if known and min(tensors.shapes[output], default=1) < 1:
         raise ValueError(f"the window of {name} does not fit its input")
     return Operation(
         name,
         meaning.kind if known else f"{node.op_type} of open shape",
-        tuple(producers[one] for one in data),
-        tuple(tensors.shapes.get(one, ()) for one in data),
+        tuple(producers[tensor] for tensor in data),
+        tuple(tensors.shapes.get(tensor, ()) for tensor in data),
         tensors.shapes.get(output, ()),
         meaning.options,
         meaning.weights,
@@ -152,15 +152,15 @@ def _learned(node: Any, tensors: Tensors, *roles: str) -> tuple[Weight, ...]:
     """The learned inputs of a node; `roles` name the inputs in order, others are called by their place."""
     parts = [*roles, *(f"input{i}" for i in range(len(roles), len(node.input)))]
     pairs = zip(parts, node.input, strict=False)
-    found = [(part, one) for part, one in pairs if one in tensors.learned]
-    return tuple(Weight(part, tensors.learned[one], tensors.shapes[one]) for part, one in found)
+    learned = [(part, tensor) for part, tensor in pairs if tensor in tensors.learned]
+    return tuple(Weight(part, tensors.learned[tensor], tensors.shapes[tensor]) for part, tensor in learned)
 
 
 def _attribute(node: Any, name: str, default: Any) -> Any:
     from onnx import helper
 
-    found = next((one for one in node.attribute if one.name == name), None)
-    return default if found is None else helper.get_attribute_value(found)
+    attribute = next((attribute for attribute in node.attribute if attribute.name == name), None)
+    return default if attribute is None else helper.get_attribute_value(attribute)
 
 
 Reader = Callable[[Any, Tensors], Meaning]
@@ -171,7 +171,7 @@ def _plain(kind: str, **options: Any) -> Reader:
 
 
 def _conv(node: Any, tensors: Tensors) -> Meaning:
-    given, kernel = (tensors.shapes.get(one, ()) for one in node.input[:2])
+    given, kernel = (tensors.shapes.get(tensor, ()) for tensor in node.input[:2])
     groups = _attribute(node, "group", 1)
     # Shape inference lets this pass.
     if len(given) > 1 and len(kernel) > 1 and given[1] != kernel[1] * groups:
@@ -212,8 +212,9 @@ def _pool(kind: str) -> Reader:
 
 
 def _batch_norm(node: Any, tensors: Tensors) -> Meaning:
-    weights = tuple(one for one in _learned(node, tensors, "input", "weight", "bias") if one.role in ("weight", "bias"))
-    return Meaning("batch_norm", {}, weights, tuple(tensors.shapes[one] for one in node.input[3:5]))
+    learned = _learned(node, tensors, "input", "weight", "bias")
+    weights = tuple(weight for weight in learned if weight.role in ("weight", "bias"))
+    return Meaning("batch_norm", {}, weights, tuple(tensors.shapes[tensor] for tensor in node.input[3:5]))
 
 
 def _resize(node: Any, tensors: Tensors) -> Meaning:

@@ -73,16 +73,16 @@ def _operation(layer: Layer, shapes: Mapping[str, Shape]) -> Operation:
 
 def learning(operations: tuple[Operation, ...]) -> dict[str, bool]:
     """By name: whether something learnable stands before that output, so that its gradient is computed."""
-    found = {INPUT: False}
-    for one in operations:
-        found[one.name] = bool(one.weights) or any(found.get(name, False) for name in one.inputs)
-    return found
+    learnable = {INPUT: False}
+    for operation in operations:
+        learnable[operation.name] = bool(operation.weights) or any(map(learnable.get, operation.inputs))
+    return learnable
 
 
 def uses(operations: tuple[Operation, ...]) -> dict[str, int]:
     """By name: how many operations take that output."""
     counted: dict[str, int] = {}
-    for one in operations:
-        for name in one.inputs:
+    for operation in operations:
+        for name in operation.inputs:
             counted[name] = counted.get(name, 0) + 1
     return counted

@@ -85,8 +85,8 @@ class Configurations(Sequence[dict[str, Level]]):
 
     def where(self, names: Iterable[str], holds: Callable[[Config], bool]) -> npt.NDArray[np.bool_]:
         """Where something holds that depends on these factors only; asked once for each of their combinations."""
-        found = self.distinct(names)
-        return np.array([holds(self[int(row)]) for row in found.first], bool)[found.which]
+        alike = self.distinct(names)
+        return np.array([holds(self[int(row)]) for row in alike.first], bool)[alike.which]
 
     def excluded(self, rules: Iterable[Mapping[str, Levels]]) -> npt.NDArray[np.bool_]:
         """Where one of the rules holds: all of its factors have one of its levels."""
@@ -97,11 +97,11 @@ class Configurations(Sequence[dict[str, Level]]):
 
     def applied(self) -> Configurations:
         """Without the factors that a configuration's framework and network do not know; itself if it has none such."""
-        found = self.distinct(("framework", "network"))
+        alike = self.distinct(("framework", "network"))
         columns, lacking = dict(self.columns), False
-        for number, row in enumerate(found.first):
+        for number, row in enumerate(alike.first):
             for name in self.columns.keys() - applicable(self[int(row)]).keys():
-                codes = np.where(found.which == number, columns[name].codes.dtype.type(NONE), columns[name].codes)
+                codes = np.where(alike.which == number, columns[name].codes.dtype.type(NONE), columns[name].codes)
                 columns[name], lacking = Column(columns[name].levels, codes), True
         return Configurations(columns) if lacking else self
 
@@ -135,8 +135,8 @@ def grid(factors: Mapping[str, Levels]) -> Configurations:
     columns, before, after = {}, 1, math.prod(map(len, factors.values()))
     for name, levels in factors.items():
         after //= len(levels)
-        one = np.arange(len(levels), dtype=small_type(len(levels)))
-        columns[name] = Column(levels, np.tile(np.repeat(one, after), before))
+        numbers = np.arange(len(levels), dtype=small_type(len(levels)))
+        columns[name] = Column(levels, np.tile(np.repeat(numbers, after), before))
         before *= len(levels)
     return Configurations(columns)
 

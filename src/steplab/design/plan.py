@@ -55,13 +55,13 @@ class Plan(Sequence[Trial]):
 
     def among(self, ids: Collection[str]) -> set[str]:
         """Those of these ids that belong to the plan; ends when all are found."""
-        wanted, found = set(ids), set[str]()
+        wanted, trials = set(ids), set[str]()
         for trial in self.ids() if wanted else ():
             if trial in wanted:
-                found.add(trial)
-                if len(found) == len(wanted):
+                trials.add(trial)
+                if len(trials) == len(wanted):
                     break
-        return found
+        return trials
 
     def without(self, ids: Collection[str]) -> Iterator[Trial]:
         """The trials of other ids than these, in their order."""
@@ -79,8 +79,8 @@ class Plan(Sequence[Trial]):
                 wanted.discard(trial)
                 if not wanted:
                     break
-        kept = np.unique(np.array([row for found in rows.values() for row in found], np.intp))
-        blocks = {replicate: np.searchsorted(kept, found) for replicate, found in rows.items()}
+        kept = np.unique(np.array([row for block in rows.values() for row in block], np.intp))
+        blocks = {replicate: np.searchsorted(kept, block) for replicate, block in rows.items()}
         return Plan(self.configurations.take(kept), Chosen(blocks, self.order.replicates), self.note)
 
     def _numbered(self) -> Iterator[tuple[int, int, str]]:
@@ -123,12 +123,12 @@ def _check(study: Study, configurations: Configurations) -> None:
     """Nothing to run, or a combination that nothing could run, is the study's mistake."""
     if not len(configurations):
         raise StudyError("no configuration is left to run", where=str(study.path), hint="loosen [[exclude]] or levels")
-    found = configurations.distinct(deciding(study.factors))
-    reasons = [(int(row), impossible(configurations[int(row)])) for row in found.first]
+    alike = configurations.distinct(deciding(study.factors))
+    reasons = [(int(row), impossible(configurations[int(row)])) for row in alike.first]
     bad = np.array([bool(reason) for _, reason in reasons])
     if bad.any():
         row, reason = min(pair for pair in reasons if pair[1])
-        others = int(found.counts[bad].sum()) - 1
+        others = int(alike.counts[bad].sum()) - 1
         more = f" (and {others} more such combinations)" if others else ""
         what = f"impossible: {describe(configurations[row])}: {reason}{more}"
         hint = "leave it out with an [[exclude]] rule or change a level"

@@ -20,6 +20,6 @@ class Possible:
 
     def __call__(self, configurations: Configurations) -> npt.NDArray[np.bool_]:
         """Where a configuration may run."""
-        made = configurations.applied()
-        bad = made.where(deciding(self.study.factors), lambda config: bool(impossible(config)))
+        applied = configurations.applied()
+        bad = applied.where(deciding(self.study.factors), lambda config: bool(impossible(config)))
         return ~(bad | configurations.excluded(self.study.exclude))

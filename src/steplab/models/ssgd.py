@@ -11,7 +11,6 @@ when it has nothing left to compute.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,11 +21,11 @@ from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
 from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, number, op
+from steplab.models.formulas.step_composition import OVERLAPS, composed
+from steplab_worker.phases import EXCHANGE, LAYERED, PHASES
 
 OFFERED = {"compare": 0, "report": 30}
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
 LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it
-OVERLAPS = ("none", "io", "communication", "both")
 # What a phase depends on: 1, batch b, b/N where the batch is that of all workers, b·N where one process
 # serves all workers, latency N − 1, bandwidth (N − 1)/N, 1 or b with several workers.
 REGRESSORS = {
@@ -37,67 +36,12 @@ REGRESSORS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Phases:
-    """Phases of one iteration in seconds; forward, backward and aggregation by rank (rows) and layer."""
-
-    t_io: float
-    t_h2d: float
-    t_md: float
-    t_f: Array
-    t_b: Array
-    t_c: Array
-    t_u: float
-
-
-def iteration_time(phases: Phases, overlap: str = "none") -> float:
-    """The time of an iteration: the slowest rank counts, layer by layer where communication overlaps.
-
-    >>> half = np.full((2, 2), 0.5)
-    >>> measured = Phases(1, 0, 0, half, half, half, 0)
-    >>> iteration_time(measured), iteration_time(measured, "both")
-    (4.0, 2.5)
-    """
-    slowest = max(_rank_time(*rank, overlap in ("communication", "both"))
-                  for rank in zip(phases.t_f, phases.t_b, phases.t_c, strict=True))  # fmt: skip
-    loading, working = phases.t_io + phases.t_h2d + phases.t_md, slowest + phases.t_u
-    return max(loading, working) if overlap in ("io", "both") else loading + working
-
-
-def _rank_time(forward: Array, backward: Array, aggregate: Array, overlapped: bool) -> float:
-    if not overlapped:
-        return float(forward.sum() + backward.sum() + aggregate.sum())
-    # Back-propagation runs from the last layer to the first; a layer is sent once its gradient is there.
-    ready = float(forward.sum())
-    sent = ready
-    for b, c in zip(backward[::-1], aggregate[::-1], strict=True):
-        ready += float(b)
-        sent = max(sent, ready) + float(c)
-    return max(ready, sent)
-
-
-def speedup(single: Array, several: Array, workers: Array) -> Array:
-    """S = N·t_iter(1)/t_iter(N) under weak scaling (MMU thesis, chapter 3)."""
-    return np.asarray(workers * single / several)
-
-
 def _regressor(name: str, b: Array, n: Array) -> Array:
     made = {
         "one": np.ones(len(b)), "many": (n > 1).astype(float), "b": b, "bN": b * n, "b/N": b / n,
         "latency": n - 1, "bandwidth": (n - 1) / n, "b many": b * (n > 1),
     }  # fmt: skip
     return np.asarray(made[name])
-
-
-def composed(phases: Mapping[str, Array], overlap: str) -> Array:
-    """Phases put together; without phases there is only `t_rest` and `t_c`. Waiting (`t_wait`) is never hidden."""
-    if "t_rest" in phases:
-        return np.asarray(phases["t_rest"] + phases["t_c"])
-    loading = phases["t_io"] + phases["t_h2d"] + phases["t_md"]
-    hidden = overlap in ("communication", "both")
-    back = np.maximum(phases["t_b"], phases["t_c"]) if hidden else phases["t_b"] + phases["t_c"]
-    working = phases["t_f"] + phases["t_wait"] + back + phases["t_u"]
-    return np.asarray(np.maximum(loading, working) if overlap in ("io", "both") else loading + working)
 
 
 class SSGD(PerformanceModel):
@@ -157,7 +101,7 @@ class SSGD(PerformanceModel):
     def _measured(self, frame: pd.DataFrame, y: Array) -> dict[str, Array]:
         """Phases where the table has all of them, otherwise the target as the only one."""
         have = [c for c in LAWS if c in frame.columns and np.isfinite(frame[c].to_numpy(float)).all()]
-        if {"t_f", "t_b", "t_c"} <= set(have):
+        if {*LAYERED, EXCHANGE} <= set(have):
             zero = np.zeros(len(y))
             made = {c: frame[c].to_numpy(float) if c in have else zero for c in LAWS}
             return made | {"t_c": np.maximum(made["t_c"] - made["t_wait"], 0.0)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steplab.core.errors import ModelError, nearest
+from steplab.models.columns.roles import features
 
 if TYPE_CHECKING:
     from steplab.models.base import PerformanceModel
@@ -70,8 +71,6 @@ def _constants(model: PerformanceModel) -> dict[str, str]:
 
 def predict_table(model: PerformanceModel, X: pd.DataFrame, level: float = 0.9) -> list[Prediction]:
     """A prediction for every row of a table."""
-    from steplab.models.columns.roles import features
-
     frame = features(X, model.roles_)
     values, inside = model.predict(frame), model.inside(frame)
     low, high = model.predict_interval(frame, level)

@@ -62,13 +62,13 @@ def find_browser() -> Path:
     named = os.environ.get("STEPLAB_BROWSER")
     if named and Path(named).is_file():
         return Path(named)
-    found = next((path for path in map(shutil.which, NAMES) if path), None)
-    if found is None:
+    installed = next((path for path in map(shutil.which, NAMES) if path), None)
+    if installed is None:
         raise EnvironmentFault(
             "figures need Chromium, which is not on this machine; install it (Debian: apt install chromium), "
             "or name one in STEPLAB_BROWSER"
         )
-    return Path(found)
+    return Path(installed)
 
 
 def images(figures: Mapping[str, go.Figure]) -> list[Image]:
@@ -80,10 +80,10 @@ def images(figures: Mapping[str, go.Figure]) -> list[Image]:
         page = folder / "figures.html"
         page.write_text(_page(figures), encoding="utf-8")
         text = _dump(browser, page, folder / "profile")
-    made = [Image(name, kind, _decoded(address)) for name, kind, address in FOUND.findall(text)]
-    if len(made) != 2 * len(figures):
-        raise EnvironmentFault(f"{browser} drew {len(made)} of {2 * len(figures)} figures; is it a recent Chromium?")
-    return made
+    drawn = [Image(name, kind, _decoded(address)) for name, kind, address in FOUND.findall(text)]
+    if len(drawn) != 2 * len(figures):
+        raise EnvironmentFault(f"{browser} drew {len(drawn)} of {2 * len(figures)} figures; is it a recent Chromium?")
+    return drawn
 
 
 def _page(figures: Mapping[str, go.Figure]) -> str:

@@ -61,15 +61,15 @@ def content(data: ReportData) -> Content:
     return Content(data.title, data.description, main, b'{"version":"%s",%s' % (version.encode(), plain[1:]), version)
 
 
-def render(made: Content, *, live: bool = False) -> str:
+def render(page: Content, *, live: bool = False) -> str:
     """The report as one HTML file; a live one also asks its server for news."""
     from plotly.offline import get_plotlyjs
 
     plotly = get_plotlyjs()
     script = '"use strict";\n' + "\n".join(_part(name) for name in SCRIPTS)
     return _template("page.html").render(
-        title=made.title, description=made.description, live=live, main=made.main, plotly=plotly, script=script,
-        style=_part("page.css"), policy=_policy((plotly, script), live=live), document=made.document.decode(),
+        title=page.title, description=page.description, live=live, main=page.main, plotly=plotly, script=script,
+        style=_part("page.css"), policy=_policy((plotly, script), live=live), document=page.document.decode(),
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def _code(text: str) -> markupsafe.Markup:
     return markupsafe.Markup("".join(wrapped))
 
 
-def state(made: Content, progress: dict[str, Any]) -> bytes:
+def state(page: Content, progress: dict[str, Any]) -> bytes:
     """The news of a live page: progress, and the page's middle and data."""
-    head = orjson.dumps({"version": made.version, "progress": progress, "main": made.main})
-    return head[:-1] + b',"document":' + made.document + b"}"
+    head = orjson.dumps({"version": page.version, "progress": progress, "main": page.main})
+    return head[:-1] + b',"document":' + page.document + b"}"

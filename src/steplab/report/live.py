@@ -133,12 +133,12 @@ class Server:
             await _send(writer, *_refusal(HTTPStatus.REQUEST_TIMEOUT))
 
 
-def _success(request: Request, found: Served) -> tuple[bytes, bytes]:
-    if request.headers.get("if-none-match") == found.tag:
-        return _head(HTTPStatus.NOT_MODIFIED, [("ETag", found.tag)]), b""
+def _success(request: Request, served: Served) -> tuple[bytes, bytes]:
+    if request.headers.get("if-none-match") == served.tag:
+        return _head(HTTPStatus.NOT_MODIFIED, [("ETag", served.tag)]), b""
     packed = "gzip" in request.headers.get("accept-encoding", "")
-    body = found.packed if packed else found.plain
-    own = [("Content-Type", found.kind), ("ETag", found.tag), ("Vary", "Accept-Encoding")]
+    body = served.packed if packed else served.plain
+    own = [("Content-Type", served.kind), ("ETag", served.tag), ("Vary", "Accept-Encoding")]
     own += [("Content-Encoding", "gzip")] if packed else []
     own += [("Content-Length", str(len(body))), ("Content-Security-Policy", "frame-ancestors 'none'")]
     return _head(HTTPStatus.OK, own), body if request.method == "GET" else b""

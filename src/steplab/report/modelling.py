@@ -70,22 +70,22 @@ class Modelled:
 
     def sentences(self) -> list[tuple[str, str]]:
         """What the models say, each with the section that shows it."""
-        said = []
-        best = next((one for one in self.judged if np.isfinite(one.mape)), None)
+        texts = []
+        best = next((judged for judged in self.judged if np.isfinite(judged.mape)), None)
         if best is not None:
             text = f"Of the models, {best.name} predicts {self.how} best, {best.mape:.1f} % off on average"
             covered = f"; {best.coverage:.0%} of them lie in its 90 % intervals" if np.isfinite(best.coverage) else ""
-            said.append((f"{text}{covered}.", "predicted"))
+            texts.append((f"{text}{covered}.", "predicted"))
         if self.forecasts:
-            said.append((self._forecast_sentence(self.forecasts[0]), "forecast"))
-        return said
+            texts.append((self._forecast_sentence(self.forecasts[0]), "forecast"))
+        return texts
 
-    def _forecast_sentence(self, one: Forecast) -> str:
-        at = one.workers.index(min(2 * self.workers_range[1], one.workers[-1]))
-        interval = span(float(one.low[at]), float(one.high[at]))
+    def _forecast_sentence(self, forecast: Forecast) -> str:
+        at = forecast.workers.index(min(2 * self.workers_range[1], forecast.workers[-1]))
+        interval = span(float(forecast.low[at]), float(forecast.high[at]))
         return (
-            f"With {one.workers[at]} workers ({self.forecast_of}), {one.name} predicts a step of "
-            f"{seconds(float(one.value[at]))} ({interval}); nobody has measured more than {self.workers_range[1]}."
+            f"With {forecast.workers[at]} workers ({self.forecast_of}), {forecast.name} predicts a step of "
+            f"{seconds(float(forecast.value[at]))} ({interval}); nobody has measured more than {self.workers_range[1]}."
         )
 
 
@@ -100,11 +100,11 @@ def model_study(chosen: Chosen, names: Sequence[str], budget_s: float) -> Modell
             judged.append(_unfitted(name, len(y), f"left out: the models had used up their {budget_s:g} s"))
             continue
         judged.append(_judged(name, chosen, y, splits))
-    made = Modelled(judged=_ranked(judged), measured=y, how=how)
+    modelled = Modelled(judged=_ranked(judged), measured=y, how=how)
     quick = len(y) <= MOST_FOR_SCAN or time.process_time() - began < budget_s
     if "generic" in names and len(y) >= FEWEST_FOR_SCAN and quick:
-        made = replace(made, scan=_scan(chosen, y))
-    return made
+        modelled = replace(modelled, scan=_scan(chosen, y))
+    return modelled
 
 
 def given_models(chosen: Chosen, models: Sequence[tuple[str, PerformanceModel]]) -> Modelled:
@@ -121,37 +121,37 @@ def given_models(chosen: Chosen, models: Sequence[tuple[str, PerformanceModel]])
     return Modelled(judged=_ranked(judged), measured=y, how="the study's trials")
 
 
-def with_forecast(made: Modelled, chosen: Chosen, config: dict[str, object]) -> Modelled:
+def with_forecast(modelled: Modelled, chosen: Chosen, config: dict[str, object]) -> Modelled:
     """The same with step times against workers, other factors as in that configuration."""
     X, columns = chosen.X, list(chosen.roles.columns)
     if "workers" not in columns or X["workers"].nunique() < 2:
-        return made
+        return modelled
     others = {name: config[name] for name in columns if name != "workers" and name in config}
     if set(columns) - set(others) - {"workers"}:
-        return made
+        return modelled
     low, high = int(X["workers"].min()), int(X["workers"].max())
     reach = sorted(
         {*range(1, high + 1), *np.linspace(high, FARTHEST * high, 25).round().astype(int).tolist(), 2 * high}
     )
-    usable = [one for one in made.judged if one.model is not None and np.isfinite(one.mape)][:MOST_FORECASTS]
-    drawn = [f for f in (_forecast(one, others, reach) for one in usable) if f is not None]
+    usable = [judged for judged in modelled.judged if judged.model is not None and np.isfinite(judged.mape)]
+    drawn = [f for f in (_forecast(judged, others, reach) for judged in usable[:MOST_FORECASTS]) if f is not None]
     same = np.all([(X[name] == level).to_numpy() for name, level in others.items()] or [np.ones(len(X), bool)], axis=0)
     points = np.column_stack([X["workers"].to_numpy(float), chosen.y.to_numpy(float)])[same]
     return replace(
-        made, forecasts=tuple(drawn), forecast_points=points, workers_range=(low, high),
+        modelled, forecasts=tuple(drawn), forecast_points=points, workers_range=(low, high),
         forecast_of=", ".join(f"{name}={level}" for name, level in others.items()) or "all else equal",
     )  # fmt: skip
 
 
-def _forecast(one: Judged, others: dict[str, object], workers: list[int]) -> Forecast | None:
-    assert one.model is not None
+def _forecast(judged: Judged, others: dict[str, object], workers: list[int]) -> Forecast | None:
+    assert judged.model is not None
     table = pd.DataFrame([{**others, "workers": count} for count in workers])
     try:
-        value = one.model.predict(table)
-        low, high = one.model.predict_interval(table, 0.9)
+        value = judged.model.predict(table)
+        low, high = judged.model.predict_interval(table, 0.9)
     except SteplabError:
         return None
-    return Forecast(one.name, workers, value, low, high)
+    return Forecast(judged.name, workers, value, low, high)
 
 
 def _splits(chosen: Chosen) -> tuple[list[tuple[Array, Array]], str]:
@@ -205,7 +205,7 @@ def _unfitted(name: str, rows: int, reason: str) -> Judged:
 
 def _ranked(judged: Sequence[Judged]) -> tuple[Judged, ...]:
     """The least error first; models without one last."""
-    return tuple(sorted(judged, key=lambda one: (not np.isfinite(one.mape), one.mape)))
+    return tuple(sorted(judged, key=lambda model: (not np.isfinite(model.mape), model.mape)))
 
 
 def _scan(chosen: Chosen, y: Array) -> tuple[ScanRow, ...]:

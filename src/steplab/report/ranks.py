@@ -11,12 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steplab.core.trial import plain_level
+from steplab_worker.phases import LAYERED, TIMED
 
 Array = NDArray[np.float64]
-PARTS = {
-    "t_io": "reading data", "t_h2d": "to the device", "t_md": "dividing the batch", "t_f": "forward",
-    "t_b": "backward", "t_wait": "waiting for others", "t_move": "moving bytes", "t_u": "update",
-}  # fmt: skip
 MOST_ITERATIONS = 200
 MOST_RANKS = 64
 
@@ -51,7 +48,7 @@ def rank_times(trials: pd.DataFrame, iterations: pa.Table, varied: tuple[str, ..
 
 
 def _by_rank(rows: pd.DataFrame, of: str) -> RankTimes:
-    rows = rows.assign(compute=rows["t_f"].fillna(0.0) + rows["t_b"].fillna(0.0))
+    rows = rows.assign(compute=rows[list(LAYERED)].fillna(0.0).sum(axis=1))
     wide = rows.pivot_table(index="rank", columns="iteration", values="compute").dropna(axis=1).iloc[:MOST_RANKS]
     times = rows.groupby("iteration")["t_iter"].mean().reindex(wide.columns)
     # The step whose time is the median one is the typical step.
@@ -61,8 +58,8 @@ def _by_rank(rows: pd.DataFrame, of: str) -> RankTimes:
     return RankTimes(
         of=of,
         ranks=[int(rank) for rank in wide.index],
-        iterations=[int(one) for one in thinned.columns],
+        iterations=[int(iteration) for iteration in thinned.columns],
         compute=thinned.to_numpy(float),
         step_at=typical,
-        step={part: step[part].to_numpy(float) for part in PARTS if part in step and step[part].notna().all()},
+        step={part: step[part].to_numpy(float) for part in TIMED if part in step and step[part].notna().all()},
     )

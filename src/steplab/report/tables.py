@@ -6,13 +6,13 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from steplab.analysis.summary import PHASES
 from steplab.core.trial import UNSUPPORTED, Level, is_failure
 from steplab.report.data import ReportData
+from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES
 
 Cell = str | int | float | None
 DIGITS = 9  # significant digits that are kept: no clock is better
-TIMES = ("t_iter", *PHASES, "t_wait", "t_move", "t_comm", "t_hidden", "t_exposed")
+TIMES = (ITERATION, *SHARES, *EXCHANGE_PARTS, "t_comm", "t_hidden", "t_exposed")
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class PageTable:
 
 def tables(data: ReportData) -> list[PageTable]:
     """All tables that have rows."""
-    made = [configurations(data), anova(data), models(data), trials(data), failures(data), unsupported(data)]
-    return [table for table in made if table.rows]
+    every = [configurations(data), anova(data), models(data), trials(data), failures(data), unsupported(data)]
+    return [table for table in every if table.rows]
 
 
 def configurations(data: ReportData) -> PageTable:
     """One row for each configuration: median, interval, throughput, speed-up, efficiency, imbalance."""
     varied, groups = data.analysis.varied, data.analysis.groups
-    have = [phase for phase in PHASES if any(phase in group.phases for group in groups)]
+    have = [phase for phase in SHARES if any(phase in group.phases for group in groups)]
     columns = (
         *(_factor(data, name) for name in varied), Column("n", "trials"), _time("t_iter"),
         _time("t_iter_low"), _time("t_iter_high"), Column("throughput", "throughput", unit="samples/s"),
@@ -110,15 +110,15 @@ def models(data: ReportData) -> PageTable:
     )  # fmt: skip
     rows = [
         [
-            one.name,
-            cell(one.mape),
-            cell(one.r2),
-            cell(one.coverage),
-            round(one.seconds, 2),
-            _short(one.formula),
-            one.reason,
+            judged.name,
+            cell(judged.mape),
+            cell(judged.r2),
+            cell(judged.coverage),
+            round(judged.seconds, 2),
+            _short(judged.formula),
+            judged.reason,
         ]
-        for one in data.models.judged
+        for judged in data.models.judged
     ]
     return PageTable("models", f"Models, judged on {data.models.how}", columns, rows)
 
@@ -177,9 +177,9 @@ def cell(value: object) -> Cell:
     >>> cell(float("nan")), cell(0.1234567890123), cell(True)
     (None, 0.123456789, 'True')
     """
-    made = value.item() if hasattr(value, "item") else value
-    if isinstance(made, float):
-        return float(f"{made:.{DIGITS}g}") if math.isfinite(made) else None
-    if made is None or (isinstance(made, int) and not isinstance(made, bool)):
-        return made
-    return str(made)
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, float):
+        return float(f"{plain:.{DIGITS}g}") if math.isfinite(plain) else None
+    if plain is None or (isinstance(plain, int) and not isinstance(plain, bool)):
+        return plain
+    return str(plain)

@@ -30,7 +30,7 @@ Row = dict[str, str | float]
 
 def what_if(data: ReportData) -> dict[str, Any]:
     """The part of the page's document that its sliders work with."""
-    models = [one for one in (offer(judged) for judged in data.models.judged) if one is not None]
+    models = [offered for offered in (offer(judged) for judged in data.models.judged) if offered is not None]
     ok = measured(data.trials)
     names = ("batch_size", "global_batch_size", "workers", "dataset")
     constants = {n: plain_level(ok[n].iloc[0]) for n in names if n in ok and len(ok) and ok[n].nunique() == 1}

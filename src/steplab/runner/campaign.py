@@ -13,8 +13,9 @@ from pathlib import Path
 from steplab import __version__
 from steplab.core.errors import StudyError
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Rank, Record, Variables
+from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
 from steplab.core.step_time import shares_period
-from steplab.core.trial import Level, Trial
+from steplab.core.trial import Trial
 from steplab.design.plan import Plan
 from steplab.runner.data import datasets
 from steplab.runner.directing.step import StepDirector
@@ -213,13 +214,13 @@ class _Attempt:
             log_tail=failure.log_tail[-4000:] if failure else self.log_tail,
             attempts=attempts,
             config=dict(self.trial.config),
-            resolved=_plain(self.resolved),
-            measure=study.measure.model_dump() | (study.train.model_dump() if self.training else {}),
+            resolved=ResolvedInfo.model_validate(asdict(self.resolved)),
+            measure=self._measure(),
             ranks=ranks,
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=asdict(machine()),
+            machine=MachineInfo.model_validate(asdict(machine())),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
             epochs=self.training.epochs if self.training else [],
@@ -231,6 +232,11 @@ class _Attempt:
             seconds=seconds,
             command=repeat_command(self.campaign.folder, self.trial, self.campaign.modules),
         )
+
+    def _measure(self) -> MeasureInfo:
+        study = self.campaign.study
+        train = study.train.model_dump() if self.training else {}
+        return MeasureInfo.model_validate(study.measure.model_dump() | train)
 
     def _rank(self, outcome: Outcome, rank: int) -> Rank:
         offset = outcome.clock_offsets_s[rank]
@@ -252,10 +258,6 @@ def repeat_command(folder: StudyFolder, trial: Trial, modules: Path | None = Non
     again = root.with_name(f"{root.name}-repeat")
     own = ["--modules", str(modules)] if modules else []
     return shlex.join(["steplab", "run", str(folder.study.absolute()), "--trial", trial.id, "--out", str(again), *own])
-
-
-def _plain(resolved: Resolved) -> dict[str, Level | dict[str, Level]]:
-    return asdict(resolved)
 
 
 def _variables(ambient: AmbientVariables) -> Variables:

@@ -10,6 +10,7 @@ from steplab.core.errors import InputError
 from steplab.core.parsing import parsing
 from steplab.core.trial import Config, accumulation
 from steplab.costs.operation import Workload, from_graph
+from steplab.runner.environments.user_networks import trace_module
 from steplab.study.resolution import Resolved, resolve
 from steplab_worker import data
 from steplab_worker.graph import GraphError
@@ -48,8 +49,6 @@ def _expect_ours(config: Config) -> None:
 
 
 def _own_network(resolved: Resolved, shape: Sequence[int], modules: Path | None) -> Workload:
-    from steplab.runner.environments.user_networks import trace_module
-
     if modules is None:
         hint = "allow it with --modules DIR, the folder that the module is in"
         raise InputError("counting a network of one's own runs its code", where=resolved.network, hint=hint)

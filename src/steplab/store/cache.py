@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # who only counts trials needs none of these, and they take t
 
     from steplab.store.parts import Part
 
-VERSION = 7  # of the cached tables; another one makes them again
+VERSION = 8  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers", "epochs")
 INDEX = "index"
 MOST_INDEX_BYTES = 1 << 30
@@ -82,15 +82,15 @@ class Segment:
 
 def segments(folder: StudyFolder, signatures: Mapping[str, Signature]) -> list[Segment]:
     """The cached segments with something to tell of these records; each record is in one of them at most."""
-    key, found = _key(), []
+    key, usable = _key(), []
     missing = dict(signatures)
     with contextlib.suppress(OSError, InputError), folder.opened(folder.cache) as cache:
         for name in sorted(_own(cache, key)):
             segment = _segment(folder, cache, name, key, missing)
             if segment is not None and segment.briefs:
-                found.append(segment)
+                usable.append(segment)
                 missing = {trial: missing[trial] for trial in missing.keys() - segment.briefs.keys()}
-    return found
+    return usable
 
 
 def keep(folder: StudyFolder, part: Part, signatures: Mapping[str, Signature], others: Collection[str]) -> None:

@@ -16,9 +16,8 @@ from steplab.store.placement import placement
 from steplab.store.raw import POSITION, Raw
 from steplab.store.series import Series, series_of
 from steplab.store.training import training_row
+from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES
 
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u")
-TIMES = ("t_iter", *PHASES, "t_other")
 ALWAYS = (
     "framework",
     "network",
@@ -45,8 +44,8 @@ def trial_rows(raws: Sequence[Raw]) -> list[dict[str, Any]]:
     for at in good:
         rows[at] |= _times(raws[at].record, native[at])
     phased = [at for at in good if raws[at].has("phased")]
-    for at, found in zip(phased, phases_of([(raws[at], native[at].median) for at in phased]), strict=True):
-        rows[at] |= found
+    for at, phase_columns in zip(phased, phases_of([(raws[at], native[at].median) for at in phased]), strict=True):
+        rows[at] |= phase_columns
     for at in good:
         if raws[at].has("overlap"):
             overlap = raws[at].measured("overlap")
@@ -58,13 +57,12 @@ def trial_rows(raws: Sequence[Raw]) -> list[dict[str, Any]]:
 
 def _known(record: Record) -> dict[str, Any]:
     """What is known without any time, and the times' columns still empty."""
-    row: dict[str, Any] = {name: record.resolved.get(name) for name in ALWAYS} | dict(record.config)
+    row: dict[str, Any] = {name: getattr(record.resolved, name) for name in ALWAYS} | dict(record.config)
     row |= {"trial": record.trial, "replicate": record.replicate, "status": record.status, "kind": record.kind}
-    return row | dict.fromkeys((*TIMES, "t_wait", "t_move"), np.nan) | UNKNOWN
+    return row | dict.fromkeys((ITERATION, *SHARES, *EXCHANGE_PARTS), np.nan) | UNKNOWN
 
 
 def _times(record: Record, native: Series) -> dict[str, Any]:
-    samples = float(str(record.resolved["batch_size"])) * float(str(record.resolved["workers"]))
     return {
         "t_iter": native.median,
         "t_iter_low": native.low,
@@ -72,7 +70,7 @@ def _times(record: Record, native: Series) -> dict[str, Any]:
         "spread": native.spread,
         "drift": native.change,
         "iterations": len(native.times),
-        "throughput": samples / native.median if native.median else np.nan,
+        "throughput": record.resolved.step_samples / native.median if native.median else np.nan,
     }
 
 
@@ -97,8 +95,8 @@ def _around(record: Record) -> dict[str, Any]:
         "loss": record.ranks[0].loss if ok else np.nan,
         "seconds": record.seconds,
         "data_source": record.data.source,
-        "host": record.machine.get("host"),
-        "version": record.versions.get(str(record.resolved.get("framework")), ""),
+        "host": record.machine.host,
+        "version": record.versions.get(str(record.resolved.framework), ""),
         "variables": _variables(record),
         "started": record.started,
         "reason": record.reason,

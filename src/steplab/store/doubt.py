@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from steplab.core.record import Mode, Record
 from steplab.core.steadiness import Drift, relative_error
 from steplab.core.step_time import shares_period, step_times
-from steplab.core.trial import accumulation
 from steplab.core.warm_up import CAP, is_steady
 from steplab.store.series import Series
 
@@ -55,19 +54,19 @@ def doubt_columns(record: Record, native: Series | None) -> dict[str, Any]:
     row["throttled"] = record.throttled
     if native is None:
         return row
-    found = doubts(record, native)
-    return row | {"verdict": verdict(found), "doubts": "; ".join(map(str, found)), "outliers": native.outliers}
+    known = doubts(record, native)
+    return row | {"verdict": verdict(known), "doubts": "; ".join(map(str, known)), "outliers": native.outliers}
 
 
-def verdict(found: list[Doubt]) -> Verdict:
+def verdict(doubts: list[Doubt]) -> Verdict:
     """One word for all doubts.
 
     >>> verdict([]), verdict([Doubt("drift", "…")]), verdict([Doubt("drift", "…", bad=True)])
     ('clean', 'doubtful', 'bad')
     """
-    if not found:
+    if not doubts:
         return "clean"
-    return "bad" if any(doubt.bad for doubt in found) else "doubtful"
+    return "bad" if any(doubt.bad for doubt in doubts) else "doubtful"
 
 
 def doubts(record: Record, native: Series) -> list[Doubt]:
@@ -88,8 +87,8 @@ def kind_of(text: str) -> str:
 
 def other_cpu_share(record: Record) -> float | None:
     """Share of the machine's CPU time that other programs took during the trial; None where that was not measured."""
-    cpus = record.machine.get("cpus")
-    if record.other_cpu_s is None or not isinstance(cpus, int) or not cpus or not record.seconds:
+    cpus = record.machine.cpus
+    if record.other_cpu_s is None or not cpus or not record.seconds:
         return None
     return min(record.other_cpu_s / (record.seconds * cpus), 1.0)
 
@@ -101,13 +100,13 @@ def _spread(spread: float) -> Doubt | None:
 
 
 def _drift(native: Series) -> Doubt | None:
-    found = native.drift
-    if abs(found.change) <= DRIFT or found.p >= DRIFT_P:
+    drift = native.drift
+    if abs(drift.change) <= DRIFT or drift.p >= DRIFT_P:
         return None
-    way = "rises" if found.change > 0 else "falls"
-    where = f"from iteration {found.at} of {len(native.times)} on" if found.at else "in the course of the trial"
+    way = "rises" if drift.change > 0 else "falls"
+    where = f"from iteration {drift.at} of {len(native.times)} on" if drift.at else "in the course of the trial"
     return Doubt(
-        "drift", f"the step time {way} by {abs(_of_the_start(found)):.0%} {where}", abs(found.change) > DRIFT_BAD
+        "drift", f"the step time {way} by {abs(_of_the_start(drift)):.0%} {where}", abs(drift.change) > DRIFT_BAD
     )
 
 
@@ -128,10 +127,10 @@ def _outliers(native: Series) -> Doubt | None:
 
 def _precision(record: Record, native: Series) -> Doubt | None:
     """The interval of the median, by which iterations ended, against what was asked or against what is of use."""
-    asked = record.measure.get("precision")
+    asked = record.measure.precision
     error = relative_error(native.median, native.low, native.high)
-    if isinstance(asked, float) and error > asked:
-        most = record.measure.get("max_iterations")
+    if asked is not None and error > asked:
+        most = record.measure.max_iterations
         return Doubt("precision", f"±{asked:.1%} was asked, ±{error:.1%} reached in at most {most} iterations")
     # A single time, as imported averages are, has no interval to doubt: the analysis says what that means.
     if asked is None and ERROR < error < np.inf:
@@ -141,12 +140,12 @@ def _precision(record: Record, native: Series) -> Doubt | None:
 
 def _warmup(record: Record) -> Doubt | None:
     """A warm-up that met its cap before the times stood still."""
-    if record.measure.get("warmup") != "auto":
+    if record.measure.warmup != "auto":
         return None
-    cycle = accumulation(str(record.resolved.get("strategy", "sync")))
+    cycle = record.resolved.accumulate
     by_rank = [_warmup_times(rank.modes["native"]) for rank in record.ranks]
     whole = min(map(len, by_rank)) // cycle * cycle
-    shared = shares_period(record.kind, str(record.resolved.get("strategy", "sync")))
+    shared = shares_period(record.kind, record.resolved.strategy)
     times = step_times(np.array([one[:whole] for one in by_rank]), shared).reshape(-1, cycle).mean(axis=1)
     if len(times) < CAP or is_steady(times.tolist()):
         return None

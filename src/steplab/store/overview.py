@@ -62,7 +62,7 @@ def _known(folder: StudyFolder, signatures: Mapping[str, Signature], before: Ove
     if before is not None:
         seen = before.briefs.items()
         return {trial: brief for trial, brief in seen if signatures.get(trial) == before.signatures[trial]}
-    return {trial: brief for one in cache.segments(folder, signatures) for trial, brief in one.briefs.items()}
+    return {trial: brief for segment in cache.segments(folder, signatures) for trial, brief in segment.briefs.items()}
 
 
 def _made(

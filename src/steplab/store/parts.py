@@ -61,7 +61,7 @@ def only(part: Part, trials: Collection[str]) -> Part:
 
 def _iterations(raw: Sequence[Raw]) -> pa.Table:
     """Every raw iteration of every rank and mode, warm-up marked."""
-    blocks = [(one.record.trial, *block) for one in raw for block in one.blocks]
+    blocks = [(times.record.trial, *block) for times in raw for block in times.blocks]
     counts = [len(mode.warmup) for *_, mode, _ in blocks]
     columns: dict[str, Any] = {
         "trial": _repeated([trial for trial, *_ in blocks], counts),
@@ -78,15 +78,15 @@ def _iterations(raw: Sequence[Raw]) -> pa.Table:
 def _layers(good: Sequence[Record]) -> pa.Table:
     """Every measured layer of every rank."""
     blocks = [(r.trial, rank.rank, rank.layers) for r in good for rank in r.ranks if rank.layers]
-    counts, rows = [len(layers) for *_, layers in blocks], [one for *_, layers in blocks for one in layers]
+    counts, rows = [len(layers) for *_, layers in blocks], [layer for *_, layers in blocks for layer in layers]
     return pa.table(
         {
             "trial": _repeated([trial for trial, *_ in blocks], counts),
             "rank": np.repeat(np.array([rank for _, rank, _ in blocks], dtype=np.int32), counts),
-            "layer": pa.array([one.layer for one in rows], pa.string()),
-            "iteration": pa.array([one.iteration for one in rows], pa.int32()),
-            "t_f": pa.array([one.t_f for one in rows], pa.float64()),
-            "t_b": pa.array([one.t_b for one in rows], pa.float64()),
+            "layer": pa.array([layer.layer for layer in rows], pa.string()),
+            "iteration": pa.array([layer.iteration for layer in rows], pa.int32()),
+            "t_f": pa.array([layer.t_f for layer in rows], pa.float64()),
+            "t_b": pa.array([layer.t_b for layer in rows], pa.float64()),
         }
     )
 
@@ -104,11 +104,11 @@ def _concatenated(arrays: Sequence[np.ndarray[Any, Any]], kind: type) -> np.ndar
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns of one type each: a factor with numbers in one framework and words in another becomes words."""
-    made = frame.copy()
-    for name in [name for name in made.columns if made[name].dtype == object]:
-        kinds = {type(value) for value in made[name].dropna()}
+    typed = frame.copy()
+    for name in [name for name in typed.columns if typed[name].dtype == object]:
+        kinds = {type(value) for value in typed[name].dropna()}
         if kinds and kinds <= {int, float}:
-            made[name] = pd.to_numeric(made[name])
+            typed[name] = pd.to_numeric(typed[name])
         elif len(kinds) > 1:
-            made[name] = made[name].map(lambda value: value if value is None or value != value else str(value))
-    return made
+            typed[name] = typed[name].map(lambda value: value if value is None or value != value else str(value))
+    return typed

@@ -13,6 +13,7 @@ from steplab.core.order_statistics import median
 from steplab.core.record import Record
 from steplab.core.step_time import rank_weights
 from steplab.store.raw import POSITION, RAW, Raw, together
+from steplab_worker.phases import EXCHANGE, EXCHANGE_PARTS, LAYERED, REST, addends
 
 Array = NDArray[np.float64]
 Phased = tuple[Raw, float, Array]  # with its native median and its phased cube, RAW × ranks × accumulations
@@ -25,7 +26,7 @@ def phases_of(trials: Sequence[tuple[Raw, float]]) -> list[dict[str, Any]]:
     the whole; averages over the same iterations do, exactly. Ranks that wait for nobody count by their rates.
     """
     cubes = [(raw, native, raw.measured("phased")) for raw, native in trials]
-    return together(cubes, lambda one: (one[2].shape, _have(one[0].record), one[0].shared), _alike)
+    return together(cubes, lambda trial: (trial[2].shape, _have(trial[0].record), trial[0].shared), _alike)
 
 
 def _have(record: Record) -> tuple[str, ...]:
@@ -51,11 +52,11 @@ def _alike(trials: list[Phased]) -> list[dict[str, Any]]:
 def _row(record: Record, native: float, row: dict[str, float], lif: float) -> dict[str, Any]:
     phased = row.pop("t_iter")
     row.pop("t_barrier", None)  # was taken out of the step when it was measured
-    row["t_other"] = phased - sum(row.values())
-    if "t_c" not in row and "t_move" in row:  # an imported t_c may be known only as a whole
-        row["t_c"] = row.get("t_wait", 0.0) + row["t_move"]
+    row[REST] = phased - sum(row[name] for name in addends(row))
+    if EXCHANGE not in row and "t_move" in row:  # an imported t_c may be known only as a whole
+        row[EXCHANGE] = sum(row.get(name, 0.0) for name in EXCHANGE_PARTS)
     # The source of an imported record may give one time for all workers, which hides their imbalance.
-    hidden = "imported" in record.measure and len(record.ranks) < int(str(record.resolved["workers"]))
+    hidden = record.measure.imported is not None and len(record.ranks) < (record.resolved.workers or 0)
     return row | {
         "t_iter_phased": phased,
         "observer_cost": phased / native - 1.0 if native and not _one_run(record) else np.nan,
@@ -83,11 +84,11 @@ def central_half(times: Array) -> NDArray[np.bool_]:
 
 def _imbalance(cubes: Array, have: tuple[str, ...]) -> list[float]:
     """The load imbalance factor of each trial, from its ranks' median compute times."""
-    compute = [cubes[:, POSITION[name]] for name in ("t_f", "t_b") if name in have]
+    compute = [cubes[:, POSITION[name]] for name in LAYERED if name in have]
     if not compute:
         return [math.nan] * len(cubes)
-    found: list[float] = load_imbalance(median(sum(compute[1:], compute[0]))).tolist()
-    return found
+    factors: list[float] = load_imbalance(median(sum(compute[1:], compute[0]))).tolist()
+    return factors
 
 
 def load_imbalance(compute: Array) -> Array:

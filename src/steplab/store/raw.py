@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from steplab.core.record import Mode, Record
 from steplab.core.step_time import shares_period, step_times
-from steplab.core.trial import accumulation
 from steplab.store.communication import OVERLAP
+from steplab_worker.phases import MEASURED
 
 Array = NDArray[np.float64]
 One = TypeVar("One")
 Made = TypeVar("Made")
-RAW = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u", "t_c", "t_barrier", *OVERLAP)
+RAW = (*MEASURED, "t_barrier", *OVERLAP)
 POSITION = {name: at for at, name in enumerate(RAW)}
 
 
@@ -41,7 +41,7 @@ class Raw:
     @property
     def shared(self) -> bool:
         """Whether the ranks share one period."""
-        return shares_period(self.record.kind, str(self.record.resolved.get("strategy", "sync")))
+        return shares_period(self.record.kind, self.record.resolved.strategy)
 
     @cached_property
     def native(self) -> Array:
@@ -60,7 +60,7 @@ class Raw:
             if name == mode
         ]
         least = min(array.shape[1] for array in arrays)
-        cycle = accumulation(str(self.record.resolved.get("strategy", "sync")))
+        cycle = self.record.resolved.accumulate
         if least < cycle:  # imported averages are one row for a whole accumulation
             cycle = 1
         whole = least // cycle * cycle

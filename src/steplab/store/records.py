@@ -127,12 +127,12 @@ def read_from(records: Directory, trial: str, parse: Parse[H]) -> H:
     name = trial + RECORD_SUFFIX
     where = records.where(name)
     try:
-        made = parse(records.read(name, MAX_BYTES), where)
+        record = parse(records.read(name, MAX_BYTES), where)
     except (OSError, InputError) as error:
         raise _unreadable(error, where) from None
-    if made.trial != trial:
-        raise RecordError(f"holds the trial {made.trial}, not the one of its name", where=where)
-    return made
+    if record.trial != trial:
+        raise RecordError(f"holds the trial {record.trial}, not the one of its name", where=where)
+    return record
 
 
 @contextlib.contextmanager
@@ -157,7 +157,7 @@ def _unreadable(error: OSError | InputError, where: str) -> RecordError:
 
 def listing(folder: StudyFolder) -> Listing:
     """What lies in the folder of the records; nothing if there is none."""
-    found: dict[str, Signature] = {}
+    signatures: dict[str, Signature] = {}
     strangers = []
     if folder.has(folder.records):
         with _opened(folder) as records:
@@ -165,10 +165,10 @@ def listing(folder: StudyFolder) -> Listing:
                 trial = _trial_of(entry.name)
                 if trial:
                     about = entry.status
-                    found[trial] = Signature(about.st_size, about.st_ctime_ns, about.st_ino)
+                    signatures[trial] = Signature(about.st_size, about.st_ctime_ns, about.st_ino)
                 elif entry.name.endswith(RECORD_SUFFIX) and not entry.name.startswith("."):
                     strangers.append(f"{records.where(entry.name)}: is not named by a trial's id")
-    return Listing(found, tuple(sorted(strangers)))
+    return Listing(signatures, tuple(sorted(strangers)))
 
 
 def done(folder: StudyFolder) -> set[str]:

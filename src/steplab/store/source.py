@@ -78,12 +78,12 @@ def study_source(tables: Tables, folder: Path) -> Source:
         raise TableError("the study has no finished trials", where=str(folder), hint="run it with `steplab run`")
     cleaned = _cleaned(frame)
     factors = tuple(name for name in tables.factors if name in cleaned.frame.columns)
-    made = cleaned.frame
+    finished = cleaned.frame
     notes = (*cleaned.notes, *(f"left out: {problem}" for problem in tables.unreadable))
-    if factors and made[list(factors)].duplicated().any():
-        made = made.assign(configuration=made.groupby(list(factors), sort=False, dropna=False).ngroup())
-        return Source(made, notes, "configuration", factors)
-    return Source(made, notes, None, factors)
+    if factors and finished[list(factors)].duplicated().any():
+        finished = finished.assign(configuration=finished.groupby(list(factors), sort=False, dropna=False).ngroup())
+        return Source(finished, notes, "configuration", factors)
+    return Source(finished, notes, None, factors)
 
 
 def _parquet(content: bytes) -> pd.DataFrame:
@@ -133,8 +133,8 @@ def _renamed(frame: pd.DataFrame, notes: list[str], units: dict[str, str]) -> pd
         new, count = clean_name(old), 2
         while new in names:
             new, count = f"{clean_name(old)}_{count}", count + 1
-        if said := re.search(r"[\[({]\s*([a-zA-Zµμ%/]+)\s*[\])}]", str(old)):
-            units[new] = said[1]
+        if bracketed := re.search(r"[\[({]\s*([a-zA-Zµμ%/]+)\s*[\])}]", str(old)):
+            units[new] = bracketed[1]
         if new != str(old):
             notes.append(f"column {str(old)!r} is read as {new!r}")
         names.append(new)
@@ -146,22 +146,22 @@ def _number_of(text: str) -> tuple[float, str] | None:
     return (float(found[1]), found[2]) if found else None
 
 
-def _numeric(values: pd.Series, name: str, notes: list[str], said: dict[str, str]) -> pd.Series:
+def _numeric(values: pd.Series, name: str, notes: list[str], units: dict[str, str]) -> pd.Series:
     """The column as numbers where every value that is there is one, in one unit; otherwise as it was."""
     text = values.astype("string").str.strip()
     absent = text.isna() | text.str.lower().isin(MISSING).fillna(True)
     parsed = [None if gone else _number_of(str(value)) for value, gone in zip(text, absent, strict=True)]
     wrong = [value for value, number, gone in zip(text, parsed, absent, strict=True) if not gone and number is None]
-    units = {number[1] for number in parsed if number}
-    if wrong or not units:
+    written = {number[1] for number in parsed if number}
+    if wrong or not written:
         return text.mask(absent).astype(object)
-    if len(units) > 1:
-        listed = ", ".join(sorted(repr(unit) for unit in units))
+    if len(written) > 1:
+        listed = ", ".join(sorted(repr(unit) for unit in written))
         notes.append(f"column {name!r} mixes units ({listed}) and is read as text")
         return text.mask(absent).astype(object)
-    unit = units.pop()
+    unit = written.pop()
     if unit:
-        said[name] = unit
+        units[name] = unit
         notes.append(f"column {name!r} is read as numbers in {unit!r}")
     return pd.Series([number[0] if number else None for number in parsed], index=values.index, dtype=float)
 

@@ -90,17 +90,17 @@ def _parsed(folder: StudyFolder, names: Sequence[str], unreadable: list[str]) ->
     """The columns of records, chunk by chunk; many of them in several processes."""
     work = [functools.partial(_parse, folder, names[at : at + CHUNK]) for at in range(0, len(names), CHUNK)]
     processes = min(os.cpu_count() or 1, len(work)) if len(names) >= MANY else 1
-    made: list[Part] = []
+    parts: list[Part] = []
     with contextlib.ExitStack() as stack:
         others = [stack.enter_context(BackgroundProcess(__name__)) for _ in range(processes if processes > 1 else 0)]
         for at in range(0, len(work), processes):
             some = work[at : at + processes]
             # A chunk for each at a time: what all of them hold together stays small.
-            results = [other.begin(one) for other, one in zip(others, some, strict=False)] or some
+            results = [other.begin(batch) for other, batch in zip(others, some, strict=False)] or some
             for part, problems in (result() for result in results):
-                made.append(part)
+                parts.append(part)
                 unreadable.extend(problems)
-    return made
+    return parts
 
 
 def _parse(folder: StudyFolder, names: Sequence[str]) -> tuple[Part, list[str]]:

@@ -205,6 +205,8 @@ class _Reader:
     def _check(self, name: str, level: Level, option: Option) -> Level:
         """The level as the option wants it, or one sentence on what is wrong with it."""
         problem = self._problem(name, level, option)
+        if broken := catalogue.broken_extension(name, level):
+            raise self.fail(broken, "", "factors", name)
         if problem:
             close = nearest(level, map(str, option.levels)) if isinstance(level, str) and option.levels else ""
             raise self.fail(f"the level {_shown(level)} {problem}", close.partition(" allowed")[0], "factors", name)

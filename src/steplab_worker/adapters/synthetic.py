@@ -40,6 +40,7 @@ from steplab_worker import adapter as base
 from steplab_worker.data import spec
 from steplab_worker.graph import Graph
 from steplab_worker.job import TrialJob
+from steplab_worker.phases import BEFORE_EXCHANGE, TIMED
 
 DECLARATION = {
     "title": "synthetic (a known cost law)",
@@ -75,8 +76,10 @@ DECLARATION = {
         "fault_rank": {"default": 0, "help": "the rank in which it goes wrong", "low": 0},
     },
 }
-PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_move", "t_u", "t_md")
-BEFORE_MEETING = [PHASES.index(name) for name in ("t_io", "t_h2d", "t_md", "t_f", "t_b")]
+# The phases that the law gives, in the order in which their noise is drawn; waiting follows from them. The youngest
+# phase is drawn last, so that the noise of the others stays what it was.
+DRAWN = (*(name for name in TIMED if name not in ("t_wait", "t_md")), "t_md")
+BEFORE_MEETING = [DRAWN.index(name) for name in BEFORE_EXCHANGE]
 STAMPS = 1  # names the stream of random numbers that the stamps' jitter is drawn from
 CHUNK = 256  # iterations whose noise is drawn at once
 
@@ -90,7 +93,7 @@ class TimeLaw:
         self._chunks: Dict[Tuple[int, int], List[List[float]]] = {}
 
     def means(self, rank: int) -> List[float]:
-        """The phases, in the order of PHASES, without noise and without waiting."""
+        """The phases, in the order of DRAWN, without noise and without waiting."""
         o, n, b = self.options, self.workers, self.job.batch_size
         slow = 1.0 + (o["imbalance"] if rank == n - 1 and n > 1 else 0.0)
         compute = (o["compute_s"] + o["sample_s"] * b) * slow * (1.0 + o["contention"] * (n - 1))
@@ -104,7 +107,7 @@ class TimeLaw:
         chunk, row = divmod(iteration, CHUNK)
         if (rank, chunk) not in self._chunks:
             self._chunks[rank, chunk] = self._chunk(rank, chunk)
-        return dict(zip((*PHASES, "t_wait"), self._chunks[rank, chunk][row]))
+        return dict(zip((*DRAWN, "t_wait"), self._chunks[rank, chunk][row]))
 
     def _chunk(self, rank: int, chunk: int) -> List[List[float]]:
         """The rows of many iterations at once."""
@@ -113,7 +116,7 @@ class TimeLaw:
         own = ranks[rank].copy()
         if self.job.strategy == "ps-async":
             return np.column_stack([own, np.zeros(CHUNK)]).tolist()
-        own[:, PHASES.index("t_move")] = ranks[0][:, PHASES.index("t_move")]  # one collective: all see the same
+        own[:, DRAWN.index("t_move")] = ranks[0][:, DRAWN.index("t_move")]  # one collective: all see the same
         return np.column_stack([own, ready.max(axis=0) - ready[rank]]).tolist()
 
     def _noisy(self, rank: int, chunk: int) -> np.ndarray:
@@ -122,8 +125,7 @@ class TimeLaw:
         warm = 1.0 + self.options["warmup_cost"] * np.exp(-iterations / 3)
         stream = [self.job.seed, zlib.crc32(self.job.trial.encode()), rank, chunk]
         rng = np.random.default_rng(stream)
-        # The younger phase is drawn after the others, whose noise stays what it was.
-        normal = np.hstack([rng.standard_normal((CHUNK, len(PHASES) - 1)), rng.standard_normal((CHUNK, 1))])
+        normal = np.hstack([rng.standard_normal((CHUNK, len(DRAWN) - 1)), rng.standard_normal((CHUNK, 1))])
         return np.array(self.means(rank)) * np.exp(self.options["noise"] * normal) * warm[:, None]
 
 
@@ -235,7 +237,7 @@ class Session(base.Session):
         if not examination.samples:
             examination.samples = spec(self.job.dataset).test_samples(self.job.train.samples)
         passes = -(-examination.samples // self.job.batch_size)
-        self.advance(passes * self.law.means(self.rank)[PHASES.index("t_f")])
+        self.advance(passes * self.law.means(self.rank)[DRAWN.index("t_f")])
         limit, epochs = self.job.options["accuracy_limit"], (self.iteration + 1) / self.batches
         return limit - (limit - 1.0 / self.job.classes) * math.exp(-epochs / self.job.options["learn_epochs"])
 

@@ -13,8 +13,8 @@ import pytest
 
 from steplab.analysis.scaling.imbalance import Imbalance, imbalance
 from steplab.store import tables
+from steplab_worker.phases import BEFORE_EXCHANGE
 
-PHASES = ("t_io", "t_h2d", "t_md", "t_f", "t_b")
 NO_LAYERS = pa.table(
     {
         "trial": pa.array([], pa.string()),
@@ -42,7 +42,7 @@ def measured(phases: np.ndarray) -> tuple[pd.DataFrame, pa.Table]:
         "t_iter": (ready + wait).reshape(-1),
         "t_wait": wait.reshape(-1),
     }
-    columns |= {name: phases[..., at].reshape(-1) for at, name in enumerate(PHASES)}
+    columns |= {name: phases[..., at].reshape(-1) for at, name in enumerate(BEFORE_EXCHANGE)}
     about = pd.DataFrame({"trial": names, "status": "ok", "workers": ranks, "lif": 1.0})
     return about, pa.table(columns)
 
@@ -76,12 +76,12 @@ def test_stalls_do_not_hide_a_rank_that_is_always_late() -> None:
     assert (found.rank, found.waits_for) == (1, 0)
 
 
-@pytest.mark.parametrize("phase", range(len(PHASES)))
+@pytest.mark.parametrize("phase", range(len(BEFORE_EXCHANGE)))
 def test_the_slow_rank_and_its_phase_are_named(phase: int) -> None:
     phases = noisy(np.random.default_rng(3), 1, 3)
     phases[:, 1, :, phase] += 0.8
     (found,) = imbalance(*measured(phases), NO_LAYERS)
-    assert (found.waits_for, found.phase) == (1, PHASES[phase])
+    assert (found.waits_for, found.phase) == (1, BEFORE_EXCHANGE[phase])
     assert found.rank in (0, 2)
 
 

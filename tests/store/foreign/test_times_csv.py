@@ -112,6 +112,14 @@ def test_missing_t_iter_is_the_sum_of_the_phases_and_said(table):
     assert any("the sum of their phases" in note for note in study.notes)
 
 
+def test_an_exchange_given_as_a_whole_and_in_parts_counts_once(table, tmp_path):
+    study = table("workers,t_f,t_c,t_wait,t_move\n2,1,3,1,2\n")
+    assert columns(study.trials[0], "native") == {"t_iter": [4.0]}
+    write_study(study, tmp_path / "study", "")
+    (row,) = tables.load(tmp_path / "study").trials.to_dict("records")
+    assert (row["t_c"], row["t_wait"], row["t_other"]) == (3.0, 1.0, 0.0)
+
+
 def test_the_mmu_phases_are_flagged_where_they_do_not_sum(tmp_path):
     write_study(read_times(MMU[:1], Wishes()), tmp_path / "mmu", "")
     loaded = tables.load(tmp_path / "mmu")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from steplab.core.record import Record
 from steplab.core.trial import trial_id
 from steplab.store.foreign.trace import trace_json
+from steplab_worker.phases import MEASURED
 
-PHASED = ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_u")
 REQUIRED = {"X": {"name", "cat", "ph", "ts", "dur", "pid", "tid"}, "M": {"name", "ph", "pid", "tid", "args"}}
 METADATA = {"process_name": "name", "thread_name": "name", "process_sort_index": "sort_index",
             "thread_sort_index": "sort_index"}  # fmt: skip
@@ -130,7 +130,7 @@ SECONDS = st.floats(0, 10) | st.just(0.0)
 
 
 @settings(max_examples=80, deadline=None)
-@given(data=st.data(), ranks=st.integers(1, 3), count=st.integers(1, 4), have=st.sets(st.sampled_from(PHASED)))
+@given(data=st.data(), ranks=st.integers(1, 3), count=st.integers(1, 4), have=st.sets(st.sampled_from(MEASURED[1:])))
 def test_every_record_makes_a_valid_trace(data: st.DataObject, ranks: int, count: int, have: set[str]) -> None:
     def mode(names: set[str]) -> dict[str, Any]:
         drawn = {name: data.draw(st.lists(SECONDS, min_size=count, max_size=count)) for name in sorted(names)}

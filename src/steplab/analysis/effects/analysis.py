@@ -203,8 +203,8 @@ def _told(design: ModelMatrix, candidates: Sequence[int], known: Sequence[int]) 
 def _confused(design: ModelMatrix, at: int, chosen: Sequence[int]) -> str:
     """With which terms of the model a term is confounded: those without which it could be told."""
     term = design.terms[at]
-    others = [one for one in chosen if one and design.news(at, [c for c in chosen if c != one]) == term.df]
-    names = " or ".join(design.terms[one].name for one in others) or "the other terms together"
+    others = [rival for rival in chosen if rival and design.news(at, [c for c in chosen if c != rival]) == term.df]
+    names = " or ".join(design.terms[rival].name for rival in others) or "the other terms together"
     return f"in these trials it cannot be told from {names}"
 
 

@@ -57,12 +57,12 @@ def block_term(plan: Layout) -> Term:
 
 def factor_term(plan: Layout, members: tuple[int, ...]) -> Term:
     """A main effect or an interaction of the factors at these positions."""
-    chosen = [plan.factors[at] for at in members]
-    codes = reduce(lambda made, one: made * len(one.levels) + one.codes, chosen, np.zeros_like(plan.cell))
+    factors = [plan.factors[at] for at in members]
+    codes = reduce(lambda codes, factor: codes * len(factor.levels) + factor.codes, factors, np.zeros_like(plan.cell))
     contrasts: Array = np.ones((1, 1))
-    for one in chosen:
-        contrasts = np.asarray(np.kron(contrasts, _zero_sum(len(one.levels))), dtype=np.float64)
-    name = " × ".join(one.name for one in chosen)
+    for factor in factors:
+        contrasts = np.asarray(np.kron(contrasts, _zero_sum(len(factor.levels))), dtype=np.float64)
+    name = " × ".join(factor.name for factor in factors)
     return Term(name, members, _indicators(codes, contrasts.shape[0]), contrasts)
 
 
@@ -192,7 +192,7 @@ class Fit:
 def tested_fit(fit: Fit, response: Array, at: int, marginal: bool) -> Fit:
     """The model in which a term is tested: of type II (`marginal`: without the terms that contain it) or type III."""
     term = fit.design.terms[at]
-    holders = [one for one in fit.chosen if fit.design.terms[one].contains(term)]
+    holders = [at for at in fit.chosen if fit.design.terms[at].contains(term)]
     if not marginal or not holders:
         return fit
-    return Fit(fit.design, [one for one in fit.chosen if one not in holders], response)
+    return Fit(fit.design, [at for at in fit.chosen if at not in holders], response)

@@ -151,9 +151,9 @@ def interactions(model: Marginal, pairs: Sequence[tuple[int, int]]) -> list[Inte
     return [Interaction(*label, ratio, low, high, differs) for label, (ratio, low, high, differs) in found]
 
 
-def _beyond(model: Marginal, both: Array, one: Array, other: Array, neither: Array) -> tuple[float, Array] | None:
+def _beyond(model: Marginal, both: Array, first: Array, second: Array, neither: Array) -> tuple[float, Array] | None:
     """Logarithm of the combination's time over what the two effects alone give, and its gradient."""
-    alone = one + other - neither
+    alone = first + second - neither
     if model.logged:
         return float((both - alone) @ model.fit.beta), both - alone
     time, expected = float(both @ model.fit.beta), float(alone @ model.fit.beta)

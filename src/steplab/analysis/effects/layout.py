@@ -154,8 +154,8 @@ def _broken(bad: pd.DataFrame) -> tuple[str, ...]:
     if not len(bad):
         return ()
     reasons = bad["reason"] if "reason" in bad else pd.Series([""] * len(bad), index=bad.index)
-    said = (_reason(reason) for reason in reasons)
-    rows = zip(bad["trial"], bad["status"], said, strict=True)
+    texts = (_reason(reason) for reason in reasons)
+    rows = zip(bad["trial"], bad["status"], texts, strict=True)
     return tuple(f"{trial} ({status}{': ' + why if why else ''})" for trial, status, why in rows)
 
 

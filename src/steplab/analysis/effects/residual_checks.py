@@ -84,7 +84,7 @@ def _equal_variance(residuals: Residuals) -> Check | None:
     from scipy.stats import levene
 
     values = residuals.values / np.sqrt(np.clip(1.0 - residuals.leverages, 1e-9, None))
-    found = []
+    spread_by_factor = []
     for factor in residuals.plan.factors:
         groups = [values[factor.codes == code] for code in range(len(factor.levels))]
         if min(len(group) for group in groups) < 3:
@@ -92,10 +92,10 @@ def _equal_variance(residuals: Residuals) -> Check | None:
         spreads = [float(np.median(np.abs(group - np.median(group)))) for group in groups]
         p = float(levene(*groups, center="median").pvalue) * len(residuals.plan.factors)
         ratio = max(spreads) / max(min(spreads), 1e-300)
-        found.append((p, ratio, factor.name, factor.levels[int(np.argmax(spreads))]))
-    if not found:
+        spread_by_factor.append((p, ratio, factor.name, factor.levels[int(np.argmax(spreads))]))
+    if not spread_by_factor:
         return None
-    p, ratio, name, level = min(found)
+    p, ratio, name, level = min(spread_by_factor)
     if p >= SURE or ratio < UNEVEN:
         return Check("equal variance", True, min(p, 1.0), "The noise is about the same at all levels.")
     sentence = (

@@ -27,11 +27,11 @@ def figure(roofline: Roofline) -> go.Figure:
     """The chart of one configuration; a point that was only estimated stands on its roof, hollow."""
     drawn = [point for point in roofline.points if math.isfinite(point.intensity) and point.intensity > 0]
     low, high = _reach(roofline, drawn)
-    made = go.Figure()
-    _roofs(made, roofline, low, high)
+    drawing = go.Figure()
+    _roofs(drawing, roofline, low, high)
     for name, colour, points in _groups(drawn):
-        _add(made, name, colour, points)
-    return _finish(made, roofline, low, high, drawn)
+        _add(drawing, name, colour, points)
+    return _finish(drawing, roofline, low, high, drawn)
 
 
 def _groups(drawn: Sequence[RooflinePoint]) -> Iterator[tuple[str, str, list[RooflinePoint]]]:
@@ -70,22 +70,22 @@ def _reach(roofline: Roofline, drawn: Sequence[RooflinePoint]) -> tuple[float, f
     return min(every) / 2.5, max(every) * 2.5
 
 
-def _roofs(made: go.Figure, roofline: Roofline, low: float, high: float) -> None:
+def _roofs(drawing: go.Figure, roofline: Roofline, low: float, high: float) -> None:
     ceiling = roofline.ceiling
     fastest = max(level.bytes_per_s for level in ceiling.levels)
     start = max(low, min(ceiling.flops_per_s / fastest, high))
-    _roof(made, start, high, ceiling.flops_per_s, 0.0, f"peak {count(ceiling.flops_per_s)}FLOP/s", "solid")
+    _roof(drawing, start, high, ceiling.flops_per_s, 0.0, f"peak {count(ceiling.flops_per_s)}FLOP/s", "solid")
     for at, level in enumerate(reversed(ceiling.levels)):
         end = min(ceiling.flops_per_s / level.bytes_per_s, high)
         if end > low:
             name = f"{level.name} {count(level.bytes_per_s)}B/s"
-            _roof(made, low, end, low * level.bytes_per_s, 1.0, name, DASHES[at % len(DASHES)])
+            _roof(drawing, low, end, low * level.bytes_per_s, 1.0, name, DASHES[at % len(DASHES)])
 
 
-def _roof(made: go.Figure, low: float, high: float, start: float, slope: float, name: str, dash: str) -> None:
+def _roof(drawing: go.Figure, low: float, high: float, start: float, slope: float, name: str, dash: str) -> None:
     # Many points on a line, so that it answers the pointer everywhere.
     steps = [(high / low) ** (i / 40) for i in range(41)]
-    made.add_scatter(
+    drawing.add_scatter(
         x=[low * step for step in steps],
         y=[start * step**slope for step in steps],
         mode="lines",
@@ -95,8 +95,8 @@ def _roof(made: go.Figure, low: float, high: float, start: float, slope: float, 
     )
 
 
-def _add(made: go.Figure, name: str, colour: str, points: Sequence[RooflinePoint]) -> None:
-    made.add_scatter(
+def _add(drawing: go.Figure, name: str, colour: str, points: Sequence[RooflinePoint]) -> None:
+    drawing.add_scatter(
         x=[point.intensity for point in points],
         y=[point.flops_per_s or point.attainable for point in points],
         mode="markers+text" if points[0].kind == "phase" else "markers",
@@ -147,13 +147,15 @@ def _safe(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _finish(made: go.Figure, roofline: Roofline, low: float, high: float, drawn: Sequence[RooflinePoint]) -> go.Figure:
+def _finish(
+    drawing: go.Figure, roofline: Roofline, low: float, high: float, drawn: Sequence[RooflinePoint]
+) -> go.Figure:
     rates = [point.flops_per_s or point.attainable for point in drawn] + [low * roofline.ceiling.bytes_per_s]
     bottom, top = min(rates) / 2, roofline.ceiling.flops_per_s * 3
     axis = {"type": "log", "gridcolor": GRID, "zeroline": False, "automargin": True, "exponentformat": "SI", "dtick": 1}
     threads = roofline.ceiling.threads
     on = roofline.machine + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
-    made.update_layout(
+    drawing.update_layout(
         title={"text": f"{_safe(roofline.title)}<br><sup>{_safe(on)}</sup>", "x": 0.02},
         height=620,
         margin={"l": 10, "r": 20, "t": 80, "b": 50},
@@ -162,4 +164,4 @@ def _finish(made: go.Figure, roofline: Roofline, low: float, high: float, drawn:
         xaxis=axis | {"title": {"text": "FLOPs per byte"}, "range": [math.log10(low), math.log10(high)]},
         yaxis=axis | {"title": {"text": "FLOP/s"}, "range": [math.log10(bottom), math.log10(top)]},
     )  # fmt: skip
-    return made
+    return drawing

@@ -12,21 +12,21 @@ from steplab.store.foreign.ncu import Kernel
 def summed(kernels: Iterable[Kernel]) -> list[Kernel]:
     """The launches of each kernel as one, the longest first; what one launch does not say, the sum does not say."""
     groups: dict[str, list[Kernel]] = {}
-    for one in kernels:
-        groups.setdefault(one.name, []).append(one)
-    made = [_sum(launches) for launches in groups.values()]
-    return sorted(made, key=lambda one: -(one.seconds or 0.0))
+    for kernel in kernels:
+        groups.setdefault(kernel.name, []).append(kernel)
+    sums = [_sum(launches) for launches in groups.values()]
+    return sorted(sums, key=lambda kernel: -(kernel.seconds or 0.0))
 
 
 def _sum(launches: Sequence[Kernel]) -> Kernel:
     return Kernel(
         launches[0].name,
-        sum(one.flops for one in launches),
-        _whole([one.dram_bytes for one in launches]),
-        _whole([one.l2_bytes for one in launches]),
-        _whole([one.l1_bytes for one in launches]),
-        _whole([one.seconds for one in launches]),
-        sum(one.tensor_flops for one in launches),
+        sum(launch.flops for launch in launches),
+        _whole([launch.dram_bytes for launch in launches]),
+        _whole([launch.l2_bytes for launch in launches]),
+        _whole([launch.l1_bytes for launch in launches]),
+        _whole([launch.seconds for launch in launches]),
+        sum(launch.tensor_flops for launch in launches),
     )
 
 
@@ -37,15 +37,15 @@ def _whole(values: Sequence[float | None]) -> float | None:
 
 def kernel_points(kernels: Iterable[Kernel], ceiling: Ceiling) -> list[RooflinePoint]:
     """The kernels that have FLOPs and bytes; the bytes are counted ones, so no cache is guessed at."""
-    made = []
-    for one in kernels:
-        if one.flops and one.dram_bytes:
-            known = {MEMORY: one.dram_bytes, "L2": one.l2_bytes, "L1": one.l1_bytes}
-            best = limit_of(one.flops, {name: value for name, value in known.items() if value is not None}, ceiling)
-            made.append(
+    points = []
+    for kernel in kernels:
+        if kernel.flops and kernel.dram_bytes:
+            known = {MEMORY: kernel.dram_bytes, "L2": kernel.l2_bytes, "L1": kernel.l1_bytes}
+            best = limit_of(kernel.flops, {name: value for name, value in known.items() if value is not None}, ceiling)
+            points.append(
                 RooflinePoint(
-                    one.name, "kernel", "kernel", one.flops, one.dram_bytes, one.seconds, best.flops_per_s, best.roof,
-                    best.bound,
+                    kernel.name, "kernel", "kernel", kernel.flops, kernel.dram_bytes, kernel.seconds,
+                    best.flops_per_s, best.roof, best.bound,
                 )
             )  # fmt: skip
-    return made
+    return points

@@ -16,11 +16,12 @@ import pandas as pd
 
 from steplab.costs.network import BYTES, LayerCost, NetworkCost, update
 from steplab.costs.roofs import Bound, Ceiling, Limit, Work, limit
+from steplab_worker.phases import LAYERED, PASSES
+from steplab_worker.phases import Pass as PhasePass
 
-Pass = Literal["forward", "backward", "update", "kernel"]
+Pass = PhasePass | Literal["kernel"]
 TOLERANCE = 0.10  # a point is above its roof only if it is so by more than noise
 SHORTEST_S = 50e-6  # shorter times are mostly the clock's and the hooks' own
-PHASES: tuple[tuple[str, Pass], ...] = (("t_f", "forward"), ("t_b", "backward"), ("t_u", "update"))
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,11 @@ class Times:
 def times_of(trials: pd.DataFrame, layers: pd.DataFrame, accumulate: int = 1) -> Times:
     """Medians over the replicates, ranks and iterations of one configuration's rows."""
     mine = layers[layers["trial"].isin(trials["trial"])]
-    medians = mine.groupby("layer", sort=False)[["t_f", "t_b"]].median()
+    medians = mine.groupby("layer", sort=False)[list(LAYERED)].median()
     by_layer: dict[tuple[str, Pass], float] = {}
     for name, row in medians.iterrows():
         by_layer[str(name), "forward"], by_layer[str(name), "backward"] = float(row["t_f"]), float(row["t_b"])
-    phases = {name: float(trials[name].median()) for name, _ in PHASES if name in trials}
+    phases = {name: float(trials[name].median()) for name in PASSES if name in trials}
     # One update serves all iterations of an accumulation; tables hold its share in one iteration.
     phases["t_u"] = phases.get("t_u", math.nan) * accumulate
     return Times(by_layer, {name: value for name, value in phases.items() if value > 0.0})
@@ -137,14 +138,14 @@ def above(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
 def _layers(
     cost: NetworkCost, ceiling: Ceiling, size: float, seconds: Mapping[tuple[str, Pass], float]
 ) -> list[RooflinePoint]:
-    made = []
+    points = []
     for layer in cost.layers:
         for of, work in _works(layer):
             # Without arithmetic (flatten, concatenation) there is nothing to hold against a rate of arithmetic.
             if work.flops:
                 best = limit(work, ceiling, size)
-                made.append(_point(layer.name, layer.kind, of, work, best, seconds.get((layer.name, of))))
-    return made
+                points.append(_point(layer.name, layer.kind, of, work, best, seconds.get((layer.name, of))))
+    return points
 
 
 def footprint(cost: NetworkCost) -> float:
@@ -168,22 +169,22 @@ def _point(name: str, kind: str, of: Pass, work: Work, best: Limit, seconds: flo
 
 
 def _phases(cost: NetworkCost, times: Times, ceiling: Ceiling, size: float, optimizer: str) -> list[RooflinePoint]:
-    made = []
-    for name, of in PHASES:
+    points = []
+    for name, of in PASSES.items():
         works = _updates(cost, optimizer) if of == "update" else _of_pass(cost, of)
         if name in times.phases and any(work.flops for work in works):
-            made.append(_phase(name, of, works, ceiling, size, times.phases[name]))
-    return made
+            points.append(_phase(name, of, works, ceiling, size, times.phases[name]))
+    return points
 
 
 def _of_pass(cost: NetworkCost, of: Pass) -> list[Work]:
-    return [work for layer in cost.layers for one, work in _works(layer) if one == of]
+    return [work for layer in cost.layers for pass_, work in _works(layer) if pass_ == of]
 
 
 def _updates(cost: NetworkCost, optimizer: str) -> list[Work]:
-    one = update(cost.parameters, optimizer)
-    moved = one.bytes_read + one.bytes_written
-    return [Work(one.flops, moved, cold=moved)]
+    operation = update(cost.parameters, optimizer)
+    moved = operation.bytes_read + operation.bytes_written
+    return [Work(operation.flops, moved, cold=moved)]
 
 
 def _phase(name: str, of: Pass, works: Sequence[Work], ceiling: Ceiling, size: float, seconds: float) -> RooflinePoint:

@@ -8,6 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from steplab.core.trial import Level
+from steplab.study.resolution import graph_of, resolve
+from steplab_worker.graph import GraphError
 
 BYTES = 4  # of a float32 gradient
 STRAIGHT = 0.25  # the relative error up to which a line is believed
@@ -24,9 +26,6 @@ def gradient_bytes(factors: Mapping[str, Level]) -> float | None:
 
 @lru_cache(maxsize=4096)
 def _bytes(factors: tuple[tuple[str, Level], ...]) -> float | None:
-    from steplab.study.resolution import graph_of, resolve
-    from steplab_worker.graph import GraphError
-
     try:
         graph = graph_of(resolve(dict(factors)))
     except (GraphError, KeyError, ValueError, ImportError, OSError):

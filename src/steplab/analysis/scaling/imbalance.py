@@ -18,16 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from steplab_worker.phases import BEFORE_EXCHANGE, LAYERED, PASSES, WORDS
+
 Array = NDArray[np.float64]
 Whole = NDArray[np.int32]
-PHASES = {
-    "t_io": "reading data",
-    "t_h2d": "moving data to the device",
-    "t_md": "dividing the batch",
-    "t_f": "forward",
-    "t_b": "backward",
-}
-LAYERED = ("t_f", "t_b")
 SMALLEST_SHARE = 0.02  # less waiting than this is not worth a sentence
 LEVEL = 0.05  # of all pairs of ranks of a trial together
 FEWEST = 3  # iterations below which a scatter is unknown
@@ -51,9 +45,9 @@ class Imbalance:
     @property
     def sentence(self) -> str:
         """The finding in words."""
-        where = PHASES[self.phase]
+        where = WORDS[self.phase]
         if self.phase in LAYERED:
-            where = f"in {self.layer} {where}" if self.layer else f"in the {where} pass"
+            where = f"in {self.layer} {PASSES[self.phase]}" if self.layer else f"in {where}"
         mostly = "" if self.phase_share >= 0.75 else " mostly"
         waits = f"rank {self.rank} waits {self.share:.0%} of its step for rank {self.waits_for}"
         return f"{waits}, which spends it{mostly} {where}"
@@ -70,9 +64,9 @@ def imbalance(trials: pd.DataFrame, iterations: pa.Table, layers: pa.Table, most
     pairs = _sure(rows, _pairs(rows))
     worst = pairs.sort_values("share", ascending=False)[: most if most is not None else len(pairs)]
     names, lif = several["trial"].to_numpy(), several["lif"].to_numpy(dtype=float)
-    found = [_finding(str(names[row["trial"]]), lif[row["trial"]], row) for row in worst.to_dict("records")]
+    findings = [_finding(str(names[row["trial"]]), lif[row["trial"]], row) for row in worst.to_dict("records")]
     verdicts = dict(zip(names, several.get("verdict", [None] * len(names)), strict=True))
-    return _with_layers([replace(one, verdict=verdicts[one.trial]) for one in found], layers)
+    return _with_layers([replace(finding, verdict=verdicts[finding.trial]) for finding in findings], layers)
 
 
 @dataclass(frozen=True)
@@ -98,9 +92,9 @@ class _Rows:
         kept = {name: pc.filter(iterations[name], chosen).to_numpy() for name in ("rank", "iteration")}
         columns = {
             name: pc.fill_null(pc.filter(iterations[name], chosen), 0.0).to_numpy()
-            for name in (*PHASES, "t_wait", "t_iter")
+            for name in (*BEFORE_EXCHANGE, "t_wait", "t_iter")
         }
-        columns["ready"] = sum((columns[name] for name in PHASES), np.zeros(len(numbers)))
+        columns["ready"] = sum((columns[name] for name in BEFORE_EXCHANGE), np.zeros(len(numbers)))
         return _Rows(numbers, kept["rank"], kept["iteration"], columns, int(kept["rank"].max()) + 1, len(trials))
 
     def means(self) -> dict[str, Array]:
@@ -126,7 +120,7 @@ def _pairs(rows: _Rows) -> pd.DataFrame:
     share = means["t_wait"][line, early] / np.maximum(step, np.finfo(float).tiny)
     columns = {"trial": there, "rank": early, "waits_for": slow, "share": share, "step": step}
     columns |= {"ranks": (means["n"] > 0).sum(axis=1)}
-    columns |= {name: means[name][line, slow] - means[name][line, early] for name in PHASES}
+    columns |= {name: means[name][line, slow] - means[name][line, early] for name in BEFORE_EXCHANGE}
     pairs = pd.DataFrame(columns)
     return pairs[(pairs["rank"] != pairs["waits_for"]) & (pairs["share"] >= SMALLEST_SHARE)]
 
@@ -183,35 +177,35 @@ def _lateness(rows: _Rows, pairs: pd.DataFrame) -> tuple[Array, NDArray[np.int64
 
 
 def _finding(trial: str, lif: float, row: dict[Any, Any]) -> Imbalance:
-    differences = {name: float(row[name]) for name in PHASES}
+    differences = {name: float(row[name]) for name in BEFORE_EXCHANGE}
     phase = max(differences, key=lambda name: differences[name])
     whole = sum(max(value, 0.0) for value in differences.values())
     explained = differences[phase] / whole if whole else 0.0
     return Imbalance(trial, float(lif), int(row["rank"]), int(row["waits_for"]), float(row["share"]), phase, explained)
 
 
-def _with_layers(found: list[Imbalance], layers: pa.Table) -> list[Imbalance]:
+def _with_layers(findings: list[Imbalance], layers: pa.Table) -> list[Imbalance]:
     """With the layer that makes most of it, where the layers were timed and one stands out."""
-    wanted = [one for one in found if one.phase in LAYERED]
+    wanted = [finding for finding in findings if finding.phase in LAYERED]
     if not wanted or not layers.num_rows:
-        return found
-    names = [one.trial for one in wanted]
+        return findings
+    names = [finding.trial for finding in wanted]
     rows = layers.filter(pc.is_in(layers["trial"], pa.array(names, pa.string()))).to_pandas()
-    about = pd.DataFrame({"trial": names, "phase": [one.phase for one in wanted]})
-    about["waits"], about["slow"] = [one.rank for one in wanted], [one.waits_for for one in wanted]
+    about = pd.DataFrame({"trial": names, "phase": [finding.phase for finding in wanted]})
+    about["waits"], about["slow"] = [finding.rank for finding in wanted], [finding.waits_for for finding in wanted]
     rows = rows.merge(about, on="trial")
     rows["t"] = np.where(rows["phase"] == "t_f", rows["t_f"], rows["t_b"])
     keys = ["trial", "layer"]
     medians = [rows[rows["rank"] == rows[side]].groupby(keys)["t"].median() for side in ("slow", "waits")]
-    return _named(found, (medians[0] - medians[1]).dropna().clip(lower=0.0))
+    return _named(findings, (medians[0] - medians[1]).dropna().clip(lower=0.0))
 
 
-def _named(found: list[Imbalance], excess: pd.Series[float]) -> list[Imbalance]:
+def _named(findings: list[Imbalance], excess: pd.Series[float]) -> list[Imbalance]:
     """Name a layer if its excess is most of all layers' in that phase: a slow rank is slow everywhere."""
     if not len(excess):
-        return found
+        return findings
     by_trial = excess.groupby(level="trial")
     top, total = by_trial.idxmax(), by_trial.sum()
     sure = top[(total > 0) & (by_trial.max() >= MOST_OF_IT * total)]
     layer = dict(sure.tolist())
-    return [replace(one, layer=layer.get(one.trial)) for one in found]
+    return [replace(finding, layer=layer.get(finding.trial)) for finding in findings]

@@ -23,10 +23,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations, Indices
+from steplab_worker.phases import EXCHANGE, LAYERED, SHARES
 
 Array = NDArray[np.float64]
 PARTS = ("contention", "slow", "jitter", "move", "loader", "overhead", "native", "phased", "gap", "exposed", "waiting")
-OVERHEAD = ("t_h2d", "t_md", "t_u", "t_other")
+OVERHEAD = tuple(name for name in SHARES if name not in ("t_io", *LAYERED, EXCHANGE))
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Amount:
 
 @dataclass(frozen=True)
 class Excess:
-    """The excess of every pair of a configuration with several workers (`many`) and its one-worker base (`one`)."""
+    """The excess of every pair of a configuration with several workers (`many`) and its one-worker `base`."""
 
     many: Indices
-    one: Indices
+    base: Indices
     estimate: pd.DataFrame
     low: pd.DataFrame
     high: pd.DataFrame
@@ -87,7 +88,7 @@ def parts(cells: Configurations) -> pd.DataFrame:
     others = np.where(workers > 1, compute * (workers - lif) / rest, compute)
     slow = np.where(workers > 1, compute * workers * (lif - 1) / rest, 0.0)
     native, phased = cells.values("t_iter"), cells.values("t_iter_phased")
-    made = {
+    columns = {
         "contention": others,
         "slow": slow,
         "jitter": compute + wait - others - slow,
@@ -100,7 +101,7 @@ def parts(cells: Configurations) -> pd.DataFrame:
         "exposed": np.where(workers > 1, move - np.clip(cells.values("t_hidden"), 0.0, move), move),
         "waiting": compute + wait - others,
     }
-    return pd.DataFrame(made)
+    return pd.DataFrame(columns)
 
 
 def _or_zero(cells: Configurations, name: str) -> Array:
@@ -108,24 +109,24 @@ def _or_zero(cells: Configurations, name: str) -> Array:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def excess(cells: Configurations, many: Indices, one: Indices, level: float = 0.95) -> Excess:
+def excess(cells: Configurations, many: Indices, base: Indices, level: float = 0.95) -> Excess:
     """Parts with several workers less the ideal share of those with one, with intervals by Welch's t."""
     from scipy.stats import t
 
     of = parts(cells).groupby(cells.of)
     mean, variance, n = of.mean(), of.var(ddof=1), of.count()
     ideal = np.where(cells.strong[many], 1.0 / cells.workers[many], 1.0)[:, None]
-    estimate = mean.to_numpy()[many] - ideal * mean.to_numpy()[one]
+    estimate = mean.to_numpy()[many] - ideal * mean.to_numpy()[base]
     with np.errstate(invalid="ignore", divide="ignore"):
         own = variance.to_numpy()[many] / n.to_numpy()[many]
-        base = ideal**2 * variance.to_numpy()[one] / n.to_numpy()[one]
-        counts = n.to_numpy()[many] - 1, n.to_numpy()[one] - 1
-        freedom = (own + base) ** 2 / (own**2 / counts[0] + base**2 / counts[1])
+        theirs = ideal**2 * variance.to_numpy()[base] / n.to_numpy()[base]
+        counts = n.to_numpy()[many] - 1, n.to_numpy()[base] - 1
+        freedom = (own + theirs) ** 2 / (own**2 / counts[0] + theirs**2 / counts[1])
         # Without any noise there are no degrees of freedom to speak of, and no width either.
-        half = np.where(own + base > 0, t.ppf((1 + level) / 2, freedom) * np.sqrt(own + base), 0.0)
+        half = np.where(own + theirs > 0, t.ppf((1 + level) / 2, freedom) * np.sqrt(own + theirs), 0.0)
         half = np.where((counts[0] > 0) & (counts[1] > 0), half, np.nan)
 
     def framed(values: Array) -> pd.DataFrame:
         return pd.DataFrame(values, columns=list(PARTS))
 
-    return Excess(many, one, framed(estimate), framed(estimate - half), framed(estimate + half), mean)
+    return Excess(many, base, framed(estimate), framed(estimate - half), framed(estimate + half), mean)

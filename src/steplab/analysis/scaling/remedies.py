@@ -14,6 +14,7 @@ from steplab.analysis.scaling.lost_time import Amount
 from steplab.analysis.summary import Group
 from steplab.core.trial import Level, accumulation
 from steplab.core.units import seconds
+from steplab_worker.phases import LAYERED
 
 WORTH = 1.02  # a smaller gain is not worth a word
 ACCUMULATE = 4
@@ -63,8 +64,8 @@ class Situation:
 def helps(now: Situation) -> tuple[Help, ...]:
     """Everything that would gain at least 2 %, the largest gain first."""
     ways = (_accumulate, _batch, _fewer_ranks, _framework, _threads, _loader, _balance, _overlap)
-    found = [help_ for way in ways if (help_ := way(now)) is not None and help_.gain >= WORTH]
-    return tuple(sorted(found, key=lambda one: -one.gain))
+    worthwhile = [help_ for way in ways if (help_ := way(now)) is not None and help_.gain >= WORTH]
+    return tuple(sorted(worthwhile, key=lambda way: -way.gain))
 
 
 def _gain(now: Situation, saved: float) -> float:
@@ -104,7 +105,7 @@ def _batch(now: Situation) -> Help | None:
         best = max(larger, key=lambda at: now.groups[at].throughput)
         return _measured(now, best, "batch", f"{name} {now.cells.factors[best][name]} instead of {own:g}")
     step = now.mean["native"]
-    grows = sum(now.phase(phase) for phase in ("t_io", "t_h2d", "t_f", "t_b")) + now.mean["waiting"]
+    grows = sum(now.phase(phase) for phase in ("t_io", "t_h2d", *LAYERED)) + now.mean["waiting"]
     doubled = step + min(grows, step)
     how = "reading, compute and waiting double with the batch, exchange and update do not"
     return Help("batch", f"twice the {name.replace('_', ' ')}", 2 * step / doubled, False, how)

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from steplab.analysis.configurations import Configurations, configurations, without_noise
 from steplab.analysis.scaling import laws as laws
 from steplab.analysis.scaling.imbalance_regression import ImbalanceRegression, regress
-from steplab.analysis.scaling.ssgd import Overlap, closest, predicted_speedups
+from steplab.analysis.scaling.ssgd import closest, predicted_speedups
 from steplab.analysis.statistics.intervals import Interval, median_intervals
 from steplab.analysis.statistics.variances import moderated
 from steplab.analysis.summary import Group, Ratio, groups_of
 from steplab.core.trial import Level
+from steplab.models.formulas.step_composition import Overlap
+from steplab_worker.phases import EXCHANGE_PARTS, PHASES
 
 Array = NDArray[np.float64]
 Kind = Literal["weak", "strong"]
@@ -92,14 +94,14 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
     gathered = _gathered(cells, members)
     serial = [laws.fit(law, gathered) for law in (laws.gustafson, laws.amdahl)]
     powers = laws.fit(laws.power, _per_sample(cells, members, gathered))
-    phases = cells.medians(("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_wait", "t_move", "t_c", "t_u"))
+    phases = cells.medians((*PHASES, *EXCHANGE_PARTS))
     imbalance = _imbalance(cells, groups)
     predicted = predicted_speedups(phases, cells.workers, _bases(cells, members), cells.strong)
-    made = []
+    scalings = []
     for at, own in enumerate(members):
         strong = bool(cells.strong[own[0]])
         points = tuple(_point(groups[i], int(cells.workers[i]), predicted[i], imbalance.get(i)) for i in own)
-        made.append(
+        scalings.append(
             Scaling(
                 factors={name: level for name, level in cells.factors[own[0]].items() if name != "workers"},
                 kind="strong" if strong else "weak",
@@ -110,23 +112,23 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
                 regression=regress(cells, own) if at < MOST_REGRESSIONS else None,
             )
         )
-    return sorted(made, key=_order)
+    return sorted(scalings, key=_order)
 
 
-def _order(one: Scaling) -> list[tuple[bool, float, str]]:
+def _order(scaling: Scaling) -> list[tuple[bool, float, str]]:
     """Numbers by size, words by the alphabet."""
     return [
         (isinstance(level, str), float(level) if not isinstance(level, str) else 0.0, str(level))
-        for level in one.factors.values()
+        for level in scaling.factors.values()
     ]
 
 
 def _members(cells: Configurations) -> list[list[int]]:
     """The configurations of each series with several numbers of workers, fewest workers first."""
-    found: dict[int, list[int]] = {}
+    by_series: dict[int, list[int]] = {}
     for at in np.argsort(cells.workers, kind="stable").tolist():
-        found.setdefault(int(cells.series[at]), []).append(at)
-    return [found[number] for number in sorted(found) if len(found[number]) > 1]
+        by_series.setdefault(int(cells.series[at]), []).append(at)
+    return [by_series[number] for number in sorted(by_series) if len(by_series[number]) > 1]
 
 
 def _bases(cells: Configurations, members: Sequence[Sequence[int]]) -> NDArray[np.int64]:

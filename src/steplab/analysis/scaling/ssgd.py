@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.summary import Ratio
+from steplab.models.formulas.step_composition import OVERLAPS, Overlap, composed, speedup
+from steplab_worker.phases import LAYERED, PHASES
 
-Overlap = Literal["none", "io", "communication", "both"]
-OVERLAPS: tuple[Overlap, ...] = ("none", "io", "communication", "both")
-NEEDED = ("t_f", "t_b")
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Predicted = dict[Overlap, float]
@@ -35,14 +34,12 @@ def predicted_speedups(phases: pd.DataFrame, workers: Indices, base: Indices, st
     own time is what back-propagation can cover.
     """
     made: list[Predicted] = [{} for _ in workers]
-    if not set(NEEDED) <= set(phases.columns):
+    if not set(LAYERED) <= set(phases.columns):
         return made
-    known = np.isfinite(phases[list(NEEDED)].to_numpy(dtype=float)).all(axis=1)
+    known = np.isfinite(phases[list(LAYERED)].to_numpy(dtype=float)).all(axis=1)
     places = np.flatnonzero((base >= 0) & known[base])
     if not places.size:
         return made
-    from steplab.models.ssgd import composed, speedup
-
     own, alone = (_filled(phases, at, base[places], workers[at]) for at in (places, base[places]))
     n = np.where(strong[places], 1.0, workers[places])
     for overlap in OVERLAPS:
@@ -67,8 +64,7 @@ def _filled(phases: pd.DataFrame, at: Indices, alone: Indices, workers: Indices)
         # An imported table may know the aggregation only as a whole.
         whole = phases["t_c"].to_numpy(dtype=float)[at]
         exchange = np.where(np.isfinite(whole) & (workers > 1), np.maximum(whole - wait, 0.0), exchange)
-    made = {name: column(name) for name in ("t_io", "t_h2d", "t_md", "t_f", "t_b", "t_u")}
-    return made | {"t_wait": wait, "t_c": exchange}
+    return {name: column(name) for name in PHASES} | {"t_wait": wait, "t_c": exchange}
 
 
 def closest(points: Sequence[_Scaled]) -> Overlap | None:

@@ -16,11 +16,12 @@ from steplab.analysis.scaling.remedies import UNBALANCED, Help, Situation, helps
 from steplab.analysis.summary import Group, groups_of
 from steplab.core.trial import Level, accumulation
 from steplab.core.units import seconds, size
+from steplab_worker.phases import LAYERED, WORDS
 
 Key = Literal["contention", "waiting", "communication", "bytes", "latency", "loader", "overhead"]
 TITLES: dict[Key, str] = {
     "contention": "compute contention",
-    "waiting": "waiting for the slowest rank",
+    "waiting": WORDS["t_wait"],
     "communication": "communication",
     "bytes": "bytes over the network",
     "latency": "latency of the exchange",
@@ -78,36 +79,36 @@ def answers(cells: Configurations, groups: Sequence[Group]) -> list[Why]:
     many = np.array([at for at, n in enumerate(cells.workers) if n > 1 and int(cells.series[at]) in alone], dtype=int)
     if not len(many):
         return []
-    one = np.array([alone[int(cells.series[at])] for at in many], dtype=int)
-    found = excess(cells, many, one)
+    base = np.array([alone[int(cells.series[at])] for at in many], dtype=int)
+    lost = excess(cells, many, base)
     sizes = _gradients(cells, many.tolist())
-    latencies = _latencies(cells, sizes, found)
+    latencies = _latencies(cells, sizes, lost)
     crowded = _crowded(cells)
     worst = sorted(range(len(many)), key=lambda i: groups[int(many[i])].efficiency or 0.0)[:MOST_ANSWERS]
-    made = [
-        _answer(cells, groups, found, i, sizes.get(at), latencies.get(at), crowded[at])
+    explained = [
+        _answer(cells, groups, lost, i, sizes.get(at), latencies.get(at), crowded[at])
         for i, at in ((i, int(many[i])) for i in worst)
     ]
-    return sorted(made, key=lambda one: one.efficiency)
+    return sorted(explained, key=lambda answer: answer.efficiency)
 
 
 def _answer(
-    cells: Configurations, groups: Sequence[Group], found: Excess, i: int,
+    cells: Configurations, groups: Sequence[Group], lost: Excess, i: int,
     gradients: float | None, latency: float | None, crowd: str,
 ) -> Why:  # fmt: skip
-    at, base = int(found.many[i]), int(found.one[i])
+    at, base = int(lost.many[i]), int(lost.base[i])
     group, workers = groups[at], int(cells.workers[at])
-    total = found.amount(i, "native")
-    mean = {str(name): float(value) for name, value in found.mean.iloc[at].items()}
+    total = lost.amount(i, "native")
+    mean = {str(name): float(value) for name, value in lost.mean.iloc[at].items()}
     ideal = mean["native"] - total.seconds
-    exposed, hidden = _exposed(found, i, mean)
+    exposed, hidden = _exposed(lost, i, mean)
     told = _communication(exposed, hidden, group, workers, gradients, latency)
-    causes = _causes(found, i, told, group, workers, crowd)
+    causes = _causes(lost, i, told, group, workers, crowd)
     efficiency = ideal / mean["native"]
     phased = sum(cause.amount.seconds for cause in causes)
     # Without phases nothing is explained; with them, whatever the native step does not share with the phased one.
     unexplained = total.seconds - phased if causes else total.seconds
-    situation = Situation(cells, groups, at, base, mean, exposed.seconds, hidden, crowd, found.amount(i, "contention"))
+    situation = Situation(cells, groups, at, base, mean, exposed.seconds, hidden, crowd, lost.amount(i, "contention"))
     return Why(
         factors=group.factors,
         workers=workers,
@@ -125,18 +126,18 @@ def _answer(
     )
 
 
-def _exposed(found: Excess, i: int, mean: dict[str, float]) -> tuple[Amount, float]:
+def _exposed(lost: Excess, i: int, mean: dict[str, float]) -> tuple[Amount, float]:
     """The exchange as the native step feels it, and what back-propagation hides of it.
 
     Where the overlap mode did not measure it, the phased step is longer than the native one by what overlap hides;
     that counts only as far as it stands out of the noise.
     """
-    move, measured = found.amount(i, "move"), mean["exposed"]
+    move, measured = lost.amount(i, "move"), mean["exposed"]
     if np.isfinite(measured):
-        amount = found.amount(i, "exposed")
+        amount = lost.amount(i, "exposed")
         known = np.isfinite(amount.seconds)
         return (amount if known else Amount(measured, None, None)), mean["move"] - measured
-    gap = found.amount(i, "gap")
+    gap = lost.amount(i, "gap")
     hidden = float(np.clip(gap.seconds, 0.0, max(move.seconds, 0.0)))
     if not np.isfinite(hidden) or (gap.low is not None and gap.low <= 0):
         return move, 0.0
@@ -145,12 +146,12 @@ def _exposed(found: Excess, i: int, mean: dict[str, float]) -> tuple[Amount, flo
 
 
 def _causes(
-    found: Excess, i: int, communication: list[Told], group: Group, workers: int, crowd: str
+    lost: Excess, i: int, communication: list[Told], group: Group, workers: int, crowd: str
 ) -> tuple[Cause, ...]:
     """All causes that were measured, the largest first."""
-    if not np.isfinite(found.amount(i, "contention").seconds):
+    if not np.isfinite(lost.amount(i, "contention").seconds):
         return ()
-    contention, waiting = found.amount(i, "contention"), found.amount(i, "waiting")
+    contention, waiting = lost.amount(i, "contention"), lost.amount(i, "waiting")
     told: list[Told] = []
     if crowd:
         # A rank that is off the core holds up all others: their waiting is the same cause.
@@ -158,9 +159,9 @@ def _causes(
         told.append(("contention", both, _contention(contention, group, workers, crowd, waiting)))
     else:
         told.append(("contention", contention, _contention(contention, group, workers, "", None)))
-        told.append(("waiting", waiting, _waiting(waiting, found.amount(i, "slow"), group)))
+        told.append(("waiting", waiting, _waiting(waiting, lost.amount(i, "slow"), group)))
     told += communication
-    loader, overhead = found.amount(i, "loader"), found.amount(i, "overhead")
+    loader, overhead = lost.amount(i, "loader"), lost.amount(i, "overhead")
     told.append(("loader", loader, f"Reading a batch takes {_more(loader)} than with one worker."))
     told.append(("overhead", overhead, f"Update, copies and what no phase explains take {_more(overhead)}."))
     whole = sum(max(amount.seconds, 0.0) for _, amount, _ in told) or 1.0
@@ -182,7 +183,7 @@ def _more(amount: Amount) -> str:
 
 
 def _contention(amount: Amount, group: Group, workers: int, crowd: str, waiting: Amount | None) -> str:
-    compute = group.phases.get("t_f", 0.0) + group.phases.get("t_b", 0.0)
+    compute = sum(group.phases.get(name, 0.0) for name in LAYERED)
     strong = "global_batch_size" in group.factors
     alone = compute - amount.seconds
     share = f" ({amount.seconds / alone:+.0%})" if alone > 0 else ""
@@ -241,21 +242,21 @@ def _gradients(cells: Configurations, many: Sequence[int]) -> dict[int, float]:
     return {at: known for at, known in sizes.items() if known}
 
 
-def _latencies(cells: Configurations, sizes: dict[int, float], found: Excess) -> dict[int, float]:
+def _latencies(cells: Configurations, sizes: dict[int, float], lost: Excess) -> dict[int, float]:
     """The latency of an exchange for each configuration that shares framework, workers and strategy with others."""
     alike: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
-    move = found.mean["move"].tolist()
+    move = lost.mean["move"].tolist()
     for at, gradients in sizes.items():
         levels, workers = cells.factors[at], int(cells.workers[at])
         if move[at] > 0:
             key = (levels.get("framework"), levels.get("environment"), levels.get("strategy"), workers)
             alike.setdefault(key, []).append((at, ring_bytes(gradients, workers), move[at]))
-    made: dict[int, float] = {}
+    latencies: dict[int, float] = {}
     for rows in alike.values():
         latency = latency_of([sent for _, sent, _ in rows], [time for *_, time in rows])
         if latency is not None:
-            made |= {at: latency for at, *_ in rows}
-    return made
+            latencies |= {at: latency for at, *_ in rows}
+    return latencies
 
 
 def _crowded(cells: Configurations) -> list[str]:

@@ -12,9 +12,9 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
     [0.02, None, 0.04]
     """
     ranked = sorted((p, at) for at, p in enumerate(values) if p is not None)
-    made: list[float | None] = [None] * len(values)
+    corrected: list[float | None] = [None] * len(values)
     largest = 0.0
     for rank, (p, at) in enumerate(ranked):
         largest = max(largest, min(1.0, p * (len(ranked) - rank)))
-        made[at] = largest
-    return made
+        corrected[at] = largest
+    return corrected

@@ -50,20 +50,20 @@ def median_intervals(
     from scipy.special import stdtrit
 
     medians, variances, sizes = _moments(groups)
-    found = moderated(variances, (sizes - 1).astype(np.float64))
+    noise = moderated(variances, (sizes - 1).astype(np.float64))
     factors = {n: median_variance(n) for n in np.unique(sizes).tolist()}
-    errors = np.sqrt(np.nan_to_num(found.variance) * np.array([factors[n] for n in sizes.tolist()]))
-    freedom = np.maximum(found.freedom, 1.0)
+    errors = np.sqrt(np.nan_to_num(noise.variance) * np.array([factors[n] for n in sizes.tolist()]))
+    freedom = np.maximum(noise.freedom, 1.0)
     half = stdtrit(freedom, (1 + level) / 2) * errors
     columns = np.exp([medians, medians - half, medians + half]).tolist(), errors.tolist(), freedom.tolist()
-    made = []
-    for at, (n, own) in enumerate(zip(sizes.tolist(), found.own.tolist(), strict=True)):
+    intervals = []
+    for at, (n, own) in enumerate(zip(sizes.tolist(), noise.own.tolist(), strict=True)):
         (median, low, high), error, df = (column[at] for column in columns[0]), columns[1][at], columns[2][at]
         if n == 1:
-            made.append(_alone(median, within[at]))
+            intervals.append(_alone(median, within[at]))
         else:
-            made.append(Interval(median, low, high, n, "t" if own else "moderated", error, df))
-    return made
+            intervals.append(Interval(median, low, high, n, "t" if own else "moderated", error, df))
+    return intervals
 
 
 def _moments(groups: Sequence[Array]) -> tuple[Array, Array, NDArray[np.int64]]:

@@ -32,16 +32,16 @@ def surely_slower(throughputs: Sequence[float], intervals: Sequence[Interval], l
     if len(intervals) < 2:
         return [False] * len(intervals)
     speed = np.log(np.asarray(throughputs, dtype=float))
-    error = np.array([np.inf if one.error is None else one.error for one in intervals])
-    freedom = np.array([1.0 if one.freedom is None else one.freedom for one in intervals])
-    pool = float(sum(one.n - 1 for one in intervals))
+    error = np.array([np.inf if interval.error is None else interval.error for interval in intervals])
+    freedom = np.array([1.0 if interval.freedom is None else interval.freedom for interval in intervals])
+    pool = float(sum(interval.n - 1 for interval in intervals))
     best = int(np.argmax(speed))
     squares = np.stack([error**2, np.full_like(error, error[best] ** 2)], axis=-1)
     joint = joint_freedom(squares, np.stack([freedom, np.full_like(freedom, freedom[best])], axis=-1), pool)
     difference = speed[best] - speed
     # Times without any noise (a virtual clock) differ or do not; a difference in the last digits is none.
     sure = (difference > _critical(joint, len(speed), level) * np.sqrt(squares.sum(axis=-1))) & (difference > 1e-9)
-    return [bool(one) for one in sure]
+    return [bool(slower) for slower in sure]
 
 
 def _critical(freedom: Array, configurations: int, level: float) -> Array:

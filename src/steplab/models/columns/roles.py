@@ -14,14 +14,14 @@ import pandas as pd
 
 from steplab.core.errors import ModelError, nearest
 from steplab.models.columns.meaning import is_scale
+from steplab_worker.phases import WORDS
 
 # What a study's table holds beside its factors: bookkeeping and measurements, never inferred as factors.
 NOT_FACTORS = frozenset({
-    "trial", "replicate", "configuration", "status", "reason", "run", "epoch", "started", "t_iter", "t_io", "t_h2d",
-    "t_md", "t_f", "t_b", "t_c", "t_u", "t_other", "t_wait", "t_move", "t_iter_low", "t_iter_high", "t_iter_phased",
-    "observer_cost", "spread", "drift", "iterations", "lif", "throughput", "memory_bytes", "cpu_s", "other_cpu_s",
-    "energy", "energy_source", "energy_j", "energy_provenance", "loss", "seconds", "data_source",
-    "variables",
+    *WORDS, "trial", "replicate", "configuration", "status", "reason", "run", "epoch", "started", "t_iter_low",
+    "t_iter_high", "t_iter_phased", "observer_cost", "spread", "drift", "iterations", "lif", "throughput",
+    "memory_bytes", "cpu_s", "other_cpu_s", "energy", "energy_source", "energy_j", "energy_provenance", "loss",
+    "seconds", "data_source", "variables",
 })  # fmt: skip
 
 

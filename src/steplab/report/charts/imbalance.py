@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData
 from steplab.report.plain_text import plain
-from steplab.report.ranks import PARTS
+from steplab_worker.phases import TIMED, WORDS
 
 
 def heat_map(data: ReportData) -> go.Figure | None:
@@ -33,11 +33,11 @@ def timeline(data: ReportData) -> go.Figure | None:
         return None
     names = [f"rank {rank}" for rank in ranks.ranks]
     figure = go.Figure()
-    for at, (part, what) in enumerate(PARTS.items()):
-        if part in ranks.step:
+    for at, phase in enumerate(TIMED):
+        if phase in ranks.step:
             figure.add_bar(
-                x=ranks.step[part] * 1e3, y=names, orientation="h", name=f"{part}: {what}", marker=bar(at),
-                hovertemplate=f"%{{y}}: {part} %{{x:.4g}} ms<extra></extra>",
+                x=ranks.step[phase] * 1e3, y=names, orientation="h", name=f"{phase}: {WORDS[phase]}", marker=bar(at),
+                hovertemplate=f"%{{y}}: {phase} %{{x:.4g}} ms<extra></extra>",
             )  # fmt: skip
     figure.update_layout(barmode="stack", bargap=0.35)
     figure.update_yaxes(autorange="reversed")

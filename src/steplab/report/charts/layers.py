@@ -8,6 +8,7 @@ from steplab.analysis.roofline import chart
 from steplab.report.charts.style import GREY, bar, finish, rows_height
 from steplab.report.data import ReportData
 from steplab.report.plain_text import plain
+from steplab_worker.phases import LAYERED, PASSES
 
 MOST_LAYERS = 60
 
@@ -18,18 +19,19 @@ def layers(data: ReportData) -> go.Figure | None:
     if not len(rows):
         return None
     if len(rows) > MOST_LAYERS:
-        longest = (rows["t_f"] + rows["t_b"]).nlargest(MOST_LAYERS).index
+        longest = rows[list(LAYERED)].sum(axis=1).nlargest(MOST_LAYERS).index
         rows = rows.loc[sorted(longest)]
     places = list(range(len(rows)))
     figure = go.Figure()
-    for at, column, name in ((0, "t_f", "forward"), (1, "t_b", "backward")):
+    for at, column in enumerate(LAYERED):
+        name = PASSES[column]
         figure.add_bar(
             x=rows[column].to_numpy(float) * 1e3, y=places, orientation="h", name=name, marker=bar(at),
-            customdata=[plain(one) for one in rows["layer"]],
+            customdata=[plain(layer) for layer in rows["layer"]],
             hovertemplate=f"%{{customdata}}: {name} %{{x:.4g}} ms<extra></extra>",
         )  # fmt: skip
     figure.update_layout(barmode="stack", bargap=0.3)
-    figure.update_yaxes(tickvals=places, ticktext=[plain(one, 32) for one in rows["layer"]], autorange="reversed")
+    figure.update_yaxes(tickvals=places, ticktext=[plain(layer, 32) for layer in rows["layer"]], autorange="reversed")
     return finish(figure, f"median time [ms] ({plain(data.layers_of)})", "", height=rows_height(len(rows)) + 40)
 
 

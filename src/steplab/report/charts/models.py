@@ -15,7 +15,7 @@ MOST_POINTS = 300
 
 def predicted(data: ReportData) -> go.Figure | None:
     """Predicted against measured step times beside the identity line, and the errors in per cent."""
-    shown = [one for one in data.models.judged if np.isfinite(one.predicted).any()]
+    shown = [judged for judged in data.models.judged if np.isfinite(judged.predicted).any()]
     if not shown:
         return None
     figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.12)
@@ -24,13 +24,13 @@ def predicted(data: ReportData) -> go.Figure | None:
     line = {"dash": "dash", "color": GREY, "width": 2}
     figure.add_scatter(x=ends, y=ends, mode="lines", name="measured = predicted", line=line, row=1, col=1)
     figure.add_scatter(x=ends, y=[0, 0], mode="lines", showlegend=False, line=line, row=1, col=2)
-    for at, one in enumerate(shown):
-        have = np.flatnonzero(np.isfinite(one.predicted))
+    for at, judged in enumerate(shown):
+        have = np.flatnonzero(np.isfinite(judged.predicted))
         some = have[np.linspace(0, len(have) - 1, min(len(have), MOST_POINTS)).astype(int)]
-        look = {"mode": "markers", "name": plain(one.name), "legendgroup": one.name,
+        look = {"mode": "markers", "name": plain(judged.name), "legendgroup": judged.name,
                 "marker": {**series(at)["marker"], "size": 7, "opacity": 0.75}}  # fmt: skip
         hover = "measured %{x:.4g} ms<br>predicted %{y:.4g} ms<extra>%{fullData.name}</extra>"
-        guess = one.predicted[some] * 1e3
+        guess = judged.predicted[some] * 1e3
         figure.add_scatter(x=y[some], y=guess, row=1, col=1, hovertemplate=hover, **look)
         figure.add_scatter(x=y[some], y=100 * (guess / y[some] - 1), row=1, col=2, showlegend=False,
                            hovertemplate="%{x:.4g} ms: %{y:+.3g} %<extra>%{fullData.name}</extra>", **look)  # fmt: skip
@@ -67,15 +67,15 @@ def forecast(data: ReportData) -> go.Figure | None:
     low, high = data.models.workers_range
     figure.add_vrect(x0=low, x1=high, fillcolor=GREY, opacity=0.15, line_width=0, annotation_text="measured range",
                      annotation_position="top left")  # fmt: skip
-    for at, one in enumerate(shown):
-        x = one.workers
+    for at, model in enumerate(shown):
+        x = model.workers
         if at == 0:
-            band = [*(one.high * 1e3), *(one.low[::-1] * 1e3)]
+            band = [*(model.high * 1e3), *(model.low[::-1] * 1e3)]
             figure.add_scatter(x=[*x, *x[::-1]], y=band, fill="toself", fillcolor=colour(0), opacity=0.18, line_width=0,
-                               mode="lines", name=f"{plain(one.name)}, 90 % interval", hoverinfo="skip")  # fmt: skip
+                               mode="lines", name=f"{plain(model.name)}, 90 % interval", hoverinfo="skip")  # fmt: skip
         figure.add_scatter(
-            x=x, y=one.value * 1e3, mode="lines", name=plain(one.name), line=series(at)["line"],
-            customdata=np.column_stack([one.low * 1e3, one.high * 1e3]),
+            x=x, y=model.value * 1e3, mode="lines", name=plain(model.name), line=series(at)["line"],
+            customdata=np.column_stack([model.low * 1e3, model.high * 1e3]),
             hovertemplate="%{x} workers: %{y:.4g} ms (%{customdata[0]:.4g} to %{customdata[1]:.4g})"
             "<extra>%{fullData.name}</extra>",
         )  # fmt: skip

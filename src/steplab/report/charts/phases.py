@@ -9,16 +9,13 @@ from plotly.subplots import make_subplots
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData, measured
 from steplab.report.plain_text import plain
+from steplab_worker.phases import EXCHANGE_PARTS, SHARES, WORDS
 
-PHASES = {
-    "t_io": "reading data", "t_h2d": "moving data to the device", "t_md": "dividing the batch",
-    "t_f": "forward", "t_b": "backward", "t_c": "exchanging gradients", "t_u": "update",
-    "t_other": "not explained by a phase",
-}  # fmt: skip
 COMMUNICATION = {
-    "t_wait": "waiting for the slowest rank", "t_move": "moving bytes",
-    "t_hidden": "hidden behind compute", "t_exposed": "exposed",
-}  # fmt: skip
+    **{name: WORDS[name] for name in EXCHANGE_PARTS},
+    "t_hidden": "hidden behind compute",
+    "t_exposed": "exposed",
+}
 MOST_ROWS = 40
 MOST_PANELS = 6
 
@@ -26,18 +23,18 @@ MOST_PANELS = 6
 def phases(data: ReportData) -> go.Figure | None:
     """Median time of each phase, stacked, for each framework and number of workers."""
     ok = measured(data.trials)
-    have = [name for name in PHASES if name in ok and ok[name].notna().any()]
+    have = [name for name in SHARES if name in ok and ok[name].notna().any()]
     if not have:
         return None
     keys = [name for name in ("framework", "network", "workers") if name in ok and (ok[name].nunique() > 1)]
     medians = _medians(ok[ok[have].notna().any(axis=1)], keys or ["framework"], have)[:MOST_ROWS]
     names = [plain(", ".join(f"{k} {v}" for k, v in zip(keys, key, strict=False)) or key[0]) for key, _ in medians]
     figure = go.Figure()
-    for at, phase in enumerate(PHASES):
+    for at, phase in enumerate(SHARES):
         values = [row.get(phase, 0.0) * 1e3 for _, row in medians]
         if any(values):
             figure.add_bar(
-                x=values, y=list(range(len(names))), orientation="h", name=f"{phase}: {PHASES[phase]}", marker=bar(at),
+                x=values, y=list(range(len(names))), orientation="h", name=f"{phase}: {WORDS[phase]}", marker=bar(at),
                 customdata=names, hovertemplate=f"%{{customdata}}<br>{phase} %{{x:.4g}} ms<extra></extra>",
             )  # fmt: skip
     figure.update_layout(barmode="relative", bargap=0.3)
@@ -49,11 +46,11 @@ def _medians(
     ok: pd.DataFrame, keys: list[str], columns: list[str]
 ) -> list[tuple[tuple[object, ...], dict[str, float]]]:
     grouped = ok.groupby(keys, dropna=False, sort=True)[columns].median()
-    made = []
+    medians = []
     for key, row in grouped.iterrows():
         values = {name: float(row[name]) for name in columns if row[name] == row[name]}
-        made.append((key if isinstance(key, tuple) else (key,), values))
-    return made
+        medians.append((key if isinstance(key, tuple) else (key,), values))
+    return medians
 
 
 def communication(data: ReportData) -> go.Figure | None:

@@ -39,7 +39,7 @@ def _lines(data: ReportData) -> dict[str, Line]:
     for group in data.analysis.groups:
         if group.speedup and "workers" in group.factors:
             lines.setdefault(label(group, others), []).append((int(group.factors["workers"]), group))
-    return {name: sorted(line, key=lambda one: one[0]) for name, line in lines.items() if len(line) > 1}
+    return {name: sorted(line, key=lambda point: point[0]) for name, line in lines.items() if len(line) > 1}
 
 
 def _chosen(lines: dict[str, Line]) -> list[tuple[str, Line]]:
@@ -56,7 +56,7 @@ def _add(figure: go.Figure, name: str, line: Line, at: int) -> None:
     value = [ratio.value for ratio in ratios]
     low = [ratio.value if ratio.low is None else ratio.low for ratio in ratios]
     high = [ratio.value if ratio.high is None else ratio.high for ratio in ratios]
-    shares = [[100 * one / workers for one, workers in zip(ends, x, strict=True)] for ends in (value, low, high)]
+    shares = [[100 * point / workers for point, workers in zip(ends, x, strict=True)] for ends in (value, low, high)]
     shown = {"mode": "lines+markers", "legendgroup": name, "name": plain(name), **series(at)}
     figure.add_scatter(x=x, y=value, error_y=whiskers(value, low, high), row=1, col=1, **shown,
                        hovertemplate="%{x} workers: speed-up %{y:.3g}<extra>%{fullData.name}</extra>")  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 from steplab.core.errors import InputError
 from steplab.costs.operation import Operation, Weight, Workload
 from steplab.runner.environments import worker
+from steplab.runner.environments.registry import find
 
 SECONDS = 600
 
@@ -35,8 +36,6 @@ def trace_module(
 
 def torch_python() -> Path:
     """The interpreter of the PyTorch environment."""
-    from steplab.runner.environments.registry import find
-
     return find("torch").python
 
 

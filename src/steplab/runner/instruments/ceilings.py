@@ -26,6 +26,7 @@ from steplab.core.errors import EnvironmentFault
 from steplab.core.home import home
 from steplab.costs.roofs import MEMORY, Ceiling, Ceilings, Level
 from steplab.runner.environments import worker
+from steplab.runner.environments.registry import find
 from steplab.runner.instruments.cpu_caches import Cache, data_caches
 from steplab.runner.instruments.machine import busy_cpu_s
 from steplab.store.records import write_file
@@ -88,8 +89,6 @@ def disturbed(measured: Ceilings) -> bool:
 
 def _worker() -> tuple[str, Path, str]:
     """The worker's module and interpreter, and the version of what it measures with."""
-    from steplab.runner.environments.registry import find
-
     try:
         environment = find("torch")
     except EnvironmentFault:

@@ -94,10 +94,17 @@ class Conversation:
     def trial(self, job: TrialJob, director: Director) -> Outcome:
         """Run one trial; the clocks are compared before it."""
         try:
+            self._expect_silence()
             offsets = self.clock_offsets()
             return Outcome(self._results(job, director), offsets)
         except _Failed as failed:
             return Outcome(failure=failed.failure)
+
+    def _expect_silence(self) -> None:
+        """Between trials nobody has anything to say: what comes then must not be taken for an answer."""
+        when = "between trials"
+        while (event := self.group.receive(time.monotonic())) is not None:
+            self._heard(self._good(event, when), when, spoken=self.group.hello)
 
     def _results(self, job: TrialJob, director: Director) -> dict[int, Result]:
         """Rounds in which every rank asks and is answered, until all have a result."""
@@ -137,15 +144,19 @@ class Conversation:
 
     def _next(self, when: str, spoken: Container[int]) -> Said:
         """The next message of a rank that has not yet spoken; anything else is a failure."""
-        while True:
-            event = self._event(when)
-            if isinstance(event.message, Hello):
-                self.group.send(event.rank, self.group.first_order(event.rank))
-                continue
-            with self._blaming():
-                if event.rank in spoken or event.rank >= self.group.key.processes:
-                    raise OutOfTurn(event.rank, f"sent {type(event.message).__name__} {when}, unasked")
-            return event
+        while not self._heard(event := self._event(when), when, spoken):
+            pass
+        return event
+
+    def _heard(self, event: Said, when: str, spoken: Container[int]) -> bool:
+        """Whether a message is for the conversation: a greeting is answered at once, nobody speaks twice."""
+        if isinstance(event.message, Hello):
+            self.group.send(event.rank, self.group.first_order(event.rank))
+            return False
+        with self._blaming():
+            if event.rank in spoken or event.rank >= self.group.key.processes:
+                raise OutOfTurn(event.rank, f"sent {type(event.message).__name__} {when}, unasked")
+        return True
 
     def _event(self, when: str) -> Said:
         """The next message of any member that is not about a failure."""
@@ -154,13 +165,18 @@ class Conversation:
                 event = self.group.receive(self.deadline)
             except EnvironmentFault as fault:
                 raise _Failed(Failure("failed", str(fault), 0, self.group.tail(0))) from None
-            if event is not None and _is_bad(event):
-                raise _Failed(self._cause(self._failure(event, when), when))
+            said = None if event is None else self._good(event, when)
             if time.monotonic() >= self.deadline:  # of ranks that talk without end, too
                 raise _Failed(Failure("timeout", f"no answer in time {when}", 0, self.group.tail(0)))
-            if isinstance(event, Said):
-                return event
+            if said is not None:
+                return said
             self.look_around()
+
+    def _good(self, event: Said | Ended, when: str) -> Said:
+        """What a member said, unless it is about a failure."""
+        if isinstance(event, Ended) or isinstance(event.message, Failed):
+            raise _Failed(self._cause(self._failure(event, when), when))
+        return event
 
     def _cause(self, first: Failure, when: str) -> Failure:
         """The likeliest cause: a rank that died explains why another one complains of its peer."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from steplab.core import catalogue
-from steplab.core.errors import EnvironmentFault
+from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.home import home
 from steplab.runner.environments import worker
 from steplab.runner.environments.registry import Environment
@@ -81,11 +81,17 @@ class RankGroup:
     def _start(self) -> None:
         network = self._private_network()
         try:
-            self._launcher = load_launcher(self.site.launcher)(self._launch(network))
+            self._launcher = self._launcher_class()(self._launch(network))
             self._launcher.start()
         finally:
             if network is not None:
                 network.close()
+
+    def _launcher_class(self) -> type[Launcher]:
+        try:
+            return load_launcher(self.site.launcher)
+        except InputError as error:
+            raise EnvironmentFault(str(error)) from None  # a record says so, not the end of the study
 
     def _launch(self, network: PrivateNetwork | None) -> Launch:
         return Launch(

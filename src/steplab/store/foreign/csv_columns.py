@@ -11,22 +11,13 @@ import pandas as pd
 from steplab.core import catalogue
 from steplab.core.errors import TableError, allowed, nearest
 from steplab.store.source import Source, clean_name
+from steplab_worker.phases import MEASURED, TABLE
 
-PHASES = ("t_iter", "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_wait", "t_move", "t_u")
 KEYS = ("replicate", "rank", "iteration")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 UNIT_WORDS = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "millis": "ms", "usec": "us"}
 ALIASES = {
-    "t_iter": "iter_time iteration_time step_time time_per_step time_per_iteration t_step time duration elapsed total",
-    "t_io": "io io_time data_time data_loading loading load dataloader read",
-    "t_h2d": "h2d host_to_device copy memcpy transfer",
-    "t_md": "divide division",
-    "t_f": "fwd forward forward_time t_forward t_fwd",
-    "t_b": "bwd backward backward_time t_backward t_bwd",
-    "t_c": "comm communication comm_time t_comm allreduce all_reduce aggregation sync",
-    "t_wait": "wait waiting",
-    "t_move": "move moving",
-    "t_u": "update optimizer_time optimizer_step update_time t_update",
+    **{phase.name: phase.aliases for phase in TABLE if phase.name in MEASURED},
     "replicate": "rep repetition repeat run trial",
     "rank": "worker_id process gpu_id",
     "iteration": "iter step batch_index it",
@@ -73,48 +64,48 @@ def _split(name: str) -> tuple[str, str]:
     return (bare, unit) if bare and unit in SECONDS else (name, "")
 
 
-def roles(source: Source, said: Mapping[str, str], factors: Sequence[str], where: str) -> Roles:
+def roles(source: Source, stated: Mapping[str, str], factors: Sequence[str], where: str) -> Roles:
     """Decide what each column is; what a person says comes first."""
     frame = source.frame
     columns = [str(name) for name in frame.columns]
-    found = _said(said, columns, where)
-    phase = _phase_column(frame, [name for name in columns if name not in found.values()])
+    known = _stated(stated, columns, where)
+    phase = _phase_column(frame, [name for name in columns if name not in known.values()])
     for column in columns:
         meaning = named(column)
-        if meaning and meaning not in found and column not in found.values() and column != phase:
-            found[meaning] = column
-    times = {name: column for name, column in found.items() if name in PHASES}
-    rest = [column for column in columns if column not in found.values() and column != phase]
+        if meaning and meaning not in known and column not in known.values() and column != phase:
+            known[meaning] = column
+    times = {name: column for name, column in known.items() if name in MEASURED}
+    rest = [column for column in columns if column not in known.values() and column != phase]
     value = _value_column(frame, times, rest, where) if phase else ""
     rest = [column for column in rest if column != value]
     if not times and not phase:
         hint = "name it: --columns t_iter=COLUMN; " + allowed(columns)
         raise TableError("no column is a time", where=where, hint=hint)
-    general = {name: column for name, column in found.items() if name not in PHASES and name not in KEYS}
+    general = {name: column for name, column in known.items() if name not in MEASURED and name not in KEYS}
     kept, left = _factors(frame, general, rest, factors, where)
-    guessed = [f"column {column!r} is read as {name}" for name, column in found.items() if name != column]
+    guessed = [f"column {column!r} is read as {name}" for name, column in known.items() if name != column]
     notes = [*guessed, *([f"left out: {', '.join(left)} (--factors keeps a column)"] if left else [])]
-    keys = {name: column for name, column in found.items() if name in KEYS and column not in kept.values()}
+    keys = {name: column for name, column in known.items() if name in KEYS and column not in kept.values()}
     units = {column: _unit(column, source.units, where) for column in (*times.values(), *filter(None, [value]))}
     return Roles({} if phase else times, keys, kept, units, phase, value, tuple(notes))
 
 
-def _said(said: Mapping[str, str], columns: Sequence[str], where: str) -> dict[str, str]:
+def _stated(stated: Mapping[str, str], columns: Sequence[str], where: str) -> dict[str, str]:
     """What a person said, checked; a column may be named as written in the file."""
-    found = {}
-    for name, column in said.items():
+    known = {}
+    for name, column in stated.items():
         if name not in MEANING.values() and not name.isidentifier():
             raise TableError(
                 f"{name!r} is not a name", where="--columns", hint=allowed(dict.fromkeys(MEANING.values()))
             )
-        found[name] = _existing(column, columns, f"{where}, --columns")
-    return found
+        known[name] = _existing(column, columns, f"{where}, --columns")
+    return known
 
 
 def _existing(column: str, columns: Sequence[str], where: str) -> str:
-    for one in (column, clean_name(column)):
-        if one in columns:
-            return one
+    for spelling in (column, clean_name(column)):
+        if spelling in columns:
+            return spelling
     raise TableError(f"there is no column {column!r}", where=where, hint=nearest(column, columns))
 
 
@@ -122,7 +113,7 @@ def _phase_column(frame: pd.DataFrame, columns: Sequence[str]) -> str:
     """The column of a long table whose words are all phases."""
     for column in columns:
         words = list(frame[column].dropna().unique()) if frame[column].dtype == object else []
-        if words and all(named(str(word)) in PHASES for word in words):
+        if words and all(named(str(word)) in MEASURED for word in words):
             return column
     return ""
 
@@ -160,8 +151,10 @@ def _factors(
 
 def _unit(column: str, units: Mapping[str, str], where: str) -> str:
     """The unit that a column says itself: beside its numbers, in brackets or at its name's end."""
-    said = units.get(column, "")
-    unit = UNIT_WORDS.get(said.lower(), said.lower()) if said else _split(column.lower())[1]
+    stated = units.get(column, "")
+    unit = UNIT_WORDS.get(stated.lower(), stated.lower()) if stated else _split(column.lower())[1]
     if unit and unit not in SECONDS:
-        raise TableError(f"{said!r} is not a unit of time", where=f"{where}, column {column!r}", hint=allowed(SECONDS))
+        raise TableError(
+            f"{stated!r} is not a unit of time", where=f"{where}, column {column!r}", hint=allowed(SECONDS)
+        )
     return unit

@@ -22,11 +22,12 @@ import pandas as pd
 from steplab.core.errors import InputError, TableError, allowed
 from steplab.core.parsing import parsing, read_text
 from steplab.core.trial import Level, plain_level
-from steplab.store.columns import TIMES
-from steplab.store.foreign.csv_columns import PHASES, named
+from steplab.store.foreign.csv_columns import named
 from steplab.store.foreign.imported import ForeignStudy
 from steplab.store.foreign.times_csv import Times, study_of
+from steplab.store.source import clean_name
 from steplab.store.tables import Tables
+from steplab_worker.phases import ITERATION, MEASURED, REST, SHARES
 
 MOST_PARAMETERS = 4
 MOST_BYTES = 200 << 20
@@ -52,12 +53,12 @@ def extrap_text(tables: Tables, *, as_lines: bool) -> Exported:
         what = "no factor with numbers varies, and Extra-P models nothing else"
         raise TableError(what, hint="vary batch_size or workers")
     words = [name for name in varied if name not in parameters]
-    metrics = [name for name in TIMES if name in ok and ok[name].notna().any()]
+    metrics = [name for name in (ITERATION, *SHARES) if name in ok and ok[name].notna().any()]
     values = {
-        (point, region, metric): found
+        (point, region, metric): repeated
         for (point, region), rows in _groups(ok, parameters, words)
         for metric in metrics
-        if (found := rows[metric].dropna().tolist())
+        if (repeated := rows[metric].dropna().tolist())
     }
     text = _lines(values, parameters) if as_lines else _text(values, parameters)
     return Exported(text, tuple(parameters), len({point for point, _, _ in values}))
@@ -97,13 +98,13 @@ def _text(values: Values, parameters: Sequence[str]) -> str:
 
 
 def _lines(values: Values, parameters: Sequence[str]) -> str:
-    made = []
-    for (point, region, metric), found in values.items():
+    measurements = []
+    for (point, region, metric), repeated in values.items():
         params = {
             name: int(value) if value.is_integer() else value for name, value in zip(parameters, point, strict=True)
         }
-        made += [{"params": params, "callpath": region, "metric": metric, "value": value} for value in found]
-    return "".join(json.dumps(one) + "\n" for one in made)
+        measurements += [{"params": params, "callpath": region, "metric": metric, "value": value} for value in repeated]
+    return "".join(json.dumps(measurement) + "\n" for measurement in measurements)
 
 
 def _number(value: float) -> str:
@@ -123,11 +124,13 @@ class Measurement:
 def read_extrap(path: Path, region: str = "", said: Mapping[str, Level] | None = None) -> ForeignStudy:
     """A file in Extra-P's text or JSON-lines format as a study; `region` chooses among several."""
     text = _content(path)
-    found = list(_parsed_lines(text, path) if text.lstrip()[:1] == "{" else _parsed(text, path))
-    if not found:
+    measurements = list(_parsed_lines(text, path) if text.lstrip()[:1] == "{" else _parsed(text, path))
+    if not measurements:
         raise InputError("holds no measurement", where=str(path), hint="give Extra-P's text or JSON-lines format")
     notes: list[str] = []
-    table = _table([one for one in found if not region or one.region == region], str(path), notes)
+    table = _table(
+        [measurement for measurement in measurements if not region or measurement.region == region], str(path), notes
+    )
     return study_of(table, [path], "extrap", said or {}, notes)
 
 
@@ -196,32 +199,32 @@ def _parsed_lines(text: str, path: Path) -> Iterator[Measurement]:
         where = f"{path}, line {number}"
         hint = 'write {"params": {"workers": 2}, "callpath": "step", "metric": "time", "value": 0.1}'
         with parsing("is not a measurement", where, hint=hint):
-            said = json.loads(line)
-            point = tuple((str(name), float(value)) for name, value in said["params"].items())
-            values = said["value"] if isinstance(said["value"], list) else [said["value"]]
-            key = (point, str(said.get("callpath", REGION)), str(said.get("metric", "t_iter")))
-            found = [float(value) for value in values]
-        if not all(map(math.isfinite, found)) or not all(math.isfinite(value) for _, value in point):
+            document = json.loads(line)
+            point = tuple((str(name), float(value)) for name, value in document["params"].items())
+            values = document["value"] if isinstance(document["value"], list) else [document["value"]]
+            key = (point, str(document.get("callpath", REGION)), str(document.get("metric", "t_iter")))
+            numbers = [float(value) for value in values]
+        if not all(map(math.isfinite, numbers)) or not all(math.isfinite(value) for _, value in point):
             raise InputError("there is no finite number", where=where)
-        gathered.setdefault(key, []).extend(found)
+        gathered.setdefault(key, []).extend(numbers)
     yield from (Measurement(*key, tuple(values)) for key, values in gathered.items())
 
 
-def _table(found: Sequence[Measurement], where: str, notes: list[str]) -> Times:
+def _table(measurements: Sequence[Measurement], where: str, notes: list[str]) -> Times:
     """The measurements as a table with a row for each repetition of each point."""
-    if not found:
+    if not measurements:
         raise InputError("there is no such region", where=f"{where}, --region")
-    columns = _columns(found, where, notes)
+    columns = _columns(measurements, where, notes)
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     factors: dict[str, None] = {}
-    for one in found:
-        bare, words = _taken_apart(one.region)
-        column = columns.get((bare, one.metric))
+    for measurement in measurements:
+        bare, words = _taken_apart(measurement.region)
+        column = columns.get((bare, measurement.metric))
         if column is None:
             continue
-        config = {**{_identifier(name): _plain(value) for name, value in one.point}, **words}
+        config = {**{_identifier(name): _plain(value) for name, value in measurement.point}, **words}
         factors |= dict.fromkeys(config)
-        for replicate, value in enumerate(one.values):
+        for replicate, value in enumerate(measurement.values):
             key = (*config.items(), replicate)
             rows.setdefault(key, {**config, "replicate": replicate})[column] = value
     frame = pd.DataFrame(list(rows.values()))
@@ -230,14 +233,12 @@ def _table(found: Sequence[Measurement], where: str, notes: list[str]) -> Times:
 
 
 def _no_negative(frame: pd.DataFrame, where: str) -> None:
-    for name in (name for name in PHASES if name in frame):
+    for name in (name for name in MEASURED if name in frame):
         if (frame[name] < 0).any():
             raise InputError(f"a value of {name} is negative", where=where)
 
 
 def _identifier(name: str) -> str:
-    from steplab.store.source import clean_name
-
     return clean_name(name)
 
 
@@ -257,14 +258,16 @@ def _taken_apart(region: str) -> tuple[str, dict[str, str]]:
     return region, {}
 
 
-def _columns(found: Sequence[Measurement], where: str, notes: list[str]) -> dict[tuple[str, str], str]:
+def _columns(measurements: Sequence[Measurement], where: str, notes: list[str]) -> dict[tuple[str, str], str]:
     """Which time each metric of each region is; t_other is computed anew, so it is passed over."""
-    pairs = list(dict.fromkeys((_taken_apart(one.region)[0], one.metric) for one in found))
+    pairs = list(
+        dict.fromkeys((_taken_apart(measurement.region)[0], measurement.metric) for measurement in measurements)
+    )
     meant: dict[tuple[str, str], str] = {}
     for region, metric in pairs:
         by_metric, by_region = named(metric), named(region)
-        column = by_region if by_region in PHASES and by_metric in ("", "t_iter") else by_metric
-        if column in PHASES:
+        column = by_region if by_region in MEASURED and by_metric in ("", "t_iter") else by_metric
+        if column in MEASURED:
             meant[region, metric] = column
     if not meant and len(pairs) == 1:
         meant[pairs[0]] = "t_iter"
@@ -276,7 +279,7 @@ def _columns(found: Sequence[Measurement], where: str, notes: list[str]) -> dict
         what = "several regions have times" if twice else "no metric is a time"
         hint = f"choose one with --region; {allowed(regions[:20])}" if twice else "rename the metric to t_iter"
         raise InputError(what, where=where, hint=hint)
-    left = [metric for region, metric in pairs if (region, metric) not in meant and metric != "t_other"]
+    left = [metric for region, metric in pairs if (region, metric) not in meant and metric != REST]
     if left:
         notes.append(f"Left out, for they are no times: {', '.join(dict.fromkeys(left))}.")
     return meant

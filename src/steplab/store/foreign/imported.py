@@ -11,6 +11,7 @@ from pathlib import Path
 from steplab.core import atomic
 from steplab.core.errors import InputError, StoreError
 from steplab.core.record import DataInfo, Mode, Rank, Record
+from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
 from steplab.core.trial import PLAIN_LEVELS, Level, is_plain_level, trial_id
 from steplab.store import records
 from steplab.store.paths import StudyFolder
@@ -62,11 +63,11 @@ def foreign_rank(rank: int, columns: Columns, host: str = UNKNOWN, pid: int = 0)
 def write_study(study: ForeignStudy, out: Path, command: str) -> None:
     """Write the folder of an imported study; it must not exist yet, or be empty."""
     must_be_free(out)
-    made = [_record(study, trial, command) for trial in study.trials]
+    converted = [_record(study, trial, command) for trial in study.trials]
     with appearing(out) as place:
         folder = StudyFolder(place)
         records.prepare(folder, study_text(study))
-        for record in made:
+        for record in converted:
             records.write_record(folder, record)
 
 
@@ -101,11 +102,11 @@ def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
         status="ok",
         config=dict(trial.config),
         resolved=_resolved(known, len(trial.ranks)),
-        measure={"imported": study.format},
+        measure=MeasureInfo(imported=study.format),
         ranks=list(trial.ranks),
         threads=int(known.get("threads", 1)),
         versions={"imported": study.format, **trial.versions},
-        machine={"host": trial.host, "cpu": UNKNOWN},
+        machine=MachineInfo(host=trial.host, cpu=UNKNOWN),
         data=DataInfo(name=str(known.get("dataset", UNKNOWN)), source="none", samples=0),
         started=trial.started,
         seconds=seconds,
@@ -126,16 +127,16 @@ def _check_counts(known: Mapping[str, Level]) -> None:
             raise InputError(f"{value!r} is not a count", where=name, hint="give whole numbers from 1 on")
 
 
-def _resolved(known: Mapping[str, Level], ranks: int) -> dict[str, Level | dict[str, Level]]:
+def _resolved(known: Mapping[str, Level], ranks: int) -> ResolvedInfo:
     """What every trial has, where the source does not say it: one sample a batch makes throughput count batches."""
     workers = int(known.get("workers", ranks))
     whole = known.get("global_batch_size")
     batch_size = max(int(whole) // workers, 1) if whole is not None else 1
     words = dict.fromkeys(("framework", "network", "dataset", "optimizer"), UNKNOWN)
-    made = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
+    levels = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
     # Others may call their strategies as they like; only a known one tells how iterations belong together.
     right = re.fullmatch(r"sync|ps-sync|ps-async|accumulate:[1-9]\d{0,5}", str(known.get("strategy", "sync")))
-    return {**made, "strategy": right[0] if right else "sync"}
+    return ResolvedInfo.model_validate({**levels, "strategy": right[0] if right else "sync"})
 
 
 def study_text(study: ForeignStudy) -> str:

@@ -54,7 +54,7 @@ class _Reader:
     def document(self, listed: str) -> Iterator[tuple[str, Any]]:
         opening = self.next_sign()
         if opening == "[":
-            yield from ((listed, one) for one in self.elements())
+            yield from ((listed, element) for element in self.elements())
         elif opening == "{":
             yield from self.fields(listed)
         else:
@@ -69,7 +69,7 @@ class _Reader:
                 raise self.wrong()
             if name == listed and self.peek() == "[":
                 self.next_sign()
-                yield from ((listed, one) for one in self.elements())
+                yield from ((listed, element) for element in self.elements())
             else:
                 yield name, self.value()
             if self.ends("}"):

@@ -21,8 +21,10 @@ from steplab.core.trial import Level
 from steplab.store.foreign.imported import EPOCH, UNKNOWN, ForeignStudy, ForeignTrial, foreign_rank, study_name
 from steplab.store.foreign.kineto_trace import Event, KinetoTrace, optimizers, read_trace, trace_files
 from steplab.store.foreign.spans import Spans, covers, length, minus, union, within
+from steplab_worker.phases import PASSES, PHASES
 
-PHASES = ("t_io", "t_h2d", "t_f", "t_b", "t_c", "t_u")
+TOLD = tuple(name for name in PHASES if name != "t_md")  # nothing in a trace is the division of a batch
+ON_DEVICE = ("t_h2d", *PASSES)  # what kernels serve, collectives aside
 NANO = 1e-9
 MODULE = "nn.Module: "
 
@@ -45,14 +47,14 @@ def _by_rank(traces: Sequence[KinetoTrace]) -> dict[int, list[KinetoTrace]]:
     """Traces of one rank in the order of time; without ranks in the files, each process is one."""
     if any(trace.rank is None for trace in traces):
         processes = list(dict.fromkeys((trace.about.get("host_name"), trace.process) for trace in traces))
-        number = {one: at for at, one in enumerate(processes)}
+        number = {process: at for at, process in enumerate(processes)}
         ranks = [number[trace.about.get("host_name"), trace.process] for trace in traces]
     else:
         ranks = [trace.rank or 0 for trace in traces]
-    found: dict[int, list[KinetoTrace]] = {}
+    by_rank: dict[int, list[KinetoTrace]] = {}
     for rank, trace in sorted(zip(ranks, traces, strict=True), key=lambda pair: (pair[0], pair[1].steps[0][1].start)):
-        found.setdefault(rank, []).append(trace)
-    return found
+        by_rank.setdefault(rank, []).append(trace)
+    return by_rank
 
 
 def _common_steps(by_rank: Mapping[int, Sequence[KinetoTrace]]) -> frozenset[int]:
@@ -74,16 +76,16 @@ def _common_steps(by_rank: Mapping[int, Sequence[KinetoTrace]]) -> frozenset[int
 def _rank(rank: int, traces: Sequence[KinetoTrace], common: frozenset[int]) -> Rank:
     steps = [one for trace in traces for one in _steps(trace, common)]
     columns = {"t_iter": [step.seconds for step in steps]}
-    columns |= {name: [step.phases[name] for step in steps] for name in PHASES}
+    columns |= {name: [step.phases[name] for step in steps] for name in TOLD}
     host = traces[0].about.get("host_name")
-    made = foreign_rank(rank, columns, host if isinstance(host, str) else UNKNOWN, traces[0].process)
+    foreign = foreign_rank(rank, columns, host if isinstance(host, str) else UNKNOWN, traces[0].process)
     layers = [one for trace in traces for one in _layers(trace, common)]
-    modes = dict(made.modes)
+    modes = dict(foreign.modes)
     if any(trace.collectives or trace.device for trace in traces) and any(step.t_comm for step in steps):
         overlap = {"t_iter": columns["t_iter"], "t_comm": [step.t_comm for step in steps]}
         overlap["t_exposed"] = [step.t_exposed for step in steps]
-        modes["overlap"] = Mode(columns=overlap, warmup=made.modes["native"].warmup)
-    return made.model_copy(update={"modes": modes, "layers": layers or None})
+        modes["overlap"] = Mode(columns=overlap, warmup=foreign.modes["native"].warmup)
+    return foreign.model_copy(update={"modes": modes, "layers": layers or None})
 
 
 @dataclass(frozen=True)
@@ -147,15 +149,15 @@ def _host(finder: _Finder, step: Event) -> _Host:
     backward = finder.begun("backward", step)
     computing = {step.thread, *(event.thread for event in backward)}
     collectives = finder.begun("collectives", step)
-    blocking = _joined((one for one in collectives if one.thread in computing), step)
+    blocking = _joined((event for event in collectives if event.thread in computing), step)
     # Gloo's spans end when its thread runs again, at times long after the gradients were used: at the update at last.
     deadline = update[0][0] if update else step.end
-    others = union((one.start, min(one.end, deadline)) for one in collectives if one.thread not in computing)
+    others = union((event.start, min(event.end, deadline)) for event in collectives if event.thread not in computing)
     loading = minus(_joined(finder.begun("loading", step), step), blocking)
     update = minus(update, union([*blocking, *loading]))
     back = minus(_joined(backward, step), union([*blocking, *loading, *update]))
     forward = [*finder.begun("forward", step), *finder.begun("modules", step)]
-    fore = _joined((one for one in forward if one.thread == step.thread and one.start < deadline), step)
+    fore = _joined((event for event in forward if event.thread == step.thread and event.start < deadline), step)
     first = back[0][0] if back else deadline
     fore = minus(within(fore, step.start, first), union([*blocking, *loading, *update, *back]))
     return _Host(blocking, loading, update, back, fore, others)
@@ -173,16 +175,16 @@ def _on_cpu(finder: _Finder, step: Event) -> Step:
 def _on_device(finder: _Finder, step: Event) -> Step:
     """A step whose work is on a GPU: kernels tell the time, the moment of their launch tells the phase."""
     host = _host(finder, step)
-    kinds: dict[str, list[tuple[float, float]]] = {name: [] for name in ("t_f", "t_b", "t_u", "t_h2d", "nccl")}
+    kinds: dict[str, list[tuple[float, float]]] = {name: [] for name in (*ON_DEVICE, "nccl")}
     for moment, kernel in finder.launched(step):
         kinds[_kind(kernel.name, moment, host)].append((kernel.start, kernel.end))
     joined = {name: union(spans) for name, spans in kinds.items()}
     communication = joined.pop("nccl")
     spans, taken = {}, list[tuple[float, float]]()
-    for name in ("t_u", "t_b", "t_f", "t_h2d"):
+    for name in reversed(ON_DEVICE):
         spans[name] = minus(joined[name], taken)
         taken = union([*taken, *spans[name]])
-    compute = union([*joined["t_u"], *joined["t_b"], *joined["t_f"]])
+    compute = union(stretch for name in PASSES for stretch in joined[name])
     exposed = minus(communication, compute)
     spans["t_c"] = minus(exposed, taken)
     spans["t_io"] = minus(host.loading, union([*taken, *communication]))
@@ -208,7 +210,7 @@ def _layers(trace: KinetoTrace, common: frozenset[int]) -> list[LayerTime]:
     """Forward and backward time of each innermost module in each step."""
     finder = _Finder(trace)
     steps = [step for number, step in trace.steps if number in common]
-    return [one for at, step in enumerate(steps) for one in _layers_of(finder, step, at)]
+    return [layer for at, step in enumerate(steps) for layer in _layers_of(finder, step, at)]
 
 
 def _layers_of(finder: _Finder, step: Event, iteration: int) -> list[LayerTime]:

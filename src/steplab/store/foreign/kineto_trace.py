@@ -55,17 +55,17 @@ class KinetoTrace:
     @property
     def rank(self) -> int | None:
         """The rank, if the trace or its file's name says it."""
-        said = self.about.get("distributedInfo")
-        if isinstance(said, Mapping) and isinstance(said.get("rank"), int) and 0 <= said["rank"] < 1 << 20:
-            return int(said["rank"])
+        stated = self.about.get("distributedInfo")
+        if isinstance(stated, Mapping) and isinstance(stated.get("rank"), int) and 0 <= stated["rank"] < 1 << 20:
+            return int(stated["rank"])
         found = re.search(r"rank[-_]?(\d{1,6})", self.path.name, re.IGNORECASE)
         return int(found[1]) if found else None
 
     @property
     def world(self) -> int | None:
         """How many ranks there were, if the trace says it."""
-        said = self.about.get("distributedInfo")
-        size = said.get("world_size") if isinstance(said, Mapping) else None
+        stated = self.about.get("distributedInfo")
+        size = stated.get("world_size") if isinstance(stated, Mapping) else None
         return size if isinstance(size, int) and 1 <= size < 1 << 20 else None
 
     @property
@@ -93,12 +93,12 @@ def read_trace(path: Path) -> KinetoTrace:
     return trace
 
 
-def _sort(trace: KinetoTrace, said: Any) -> int:
+def _sort(trace: KinetoTrace, document: Any) -> int:
     """Put one event where it belongs; how many places it took."""
-    event = _event(said)
+    event = _event(document)
     if event is None:
         return 0
-    category, name = str(said.get("cat", "")).lower(), event.name
+    category, name = str(document.get("cat", "")).lower(), event.name
     if category in DEVICE:
         trace.device.append(event)
     elif category in LAUNCH:
@@ -128,16 +128,16 @@ def _place(trace: KinetoTrace, event: Event) -> list[Event]:
     return [] if name.startswith("Optimizer.zero_grad") else trace.forward
 
 
-def _event(said: Any) -> Event | None:
+def _event(document: Any) -> Event | None:
     """A complete event with a place in time; None for all others."""
-    if not isinstance(said, dict) or said.get("ph") != "X":
+    if not isinstance(document, dict) or document.get("ph") != "X":
         return None
-    start, duration = _nanoseconds(said.get("ts")), _nanoseconds(said.get("dur"))
-    name = said.get("name")
+    start, duration = _nanoseconds(document.get("ts")), _nanoseconds(document.get("dur"))
+    name = document.get("name")
     if start is None or duration is None or duration < 0 or not isinstance(name, str):
         return None
-    arguments = said.get("args")
-    thread = (_plain(said.get("pid")), _plain(said.get("tid")))
+    arguments = document.get("args")
+    thread = (_plain(document.get("pid")), _plain(document.get("tid")))
     return Event(start, start + duration, thread, name, _link(arguments if isinstance(arguments, dict) else {}))
 
 
@@ -170,15 +170,15 @@ def trace_files(place: Path) -> list[Path]:
         return [place]
     if not place.is_dir():
         raise InputError("there is no such folder", where=str(place), hint="give the folder with the ranks' traces")
-    found = sorted(path for path in place.iterdir() if path.name.endswith((".json", ".json.gz")) and path.is_file())
-    if not found:
+    files = sorted(path for path in place.iterdir() if path.name.endswith((".json", ".json.gz")) and path.is_file())
+    if not files:
         raise InputError("holds no trace", where=str(place), hint="allowed: *.json, *.json.gz of torch.profiler")
-    return found
+    return files
 
 
 def optimizers(trace: KinetoTrace) -> Iterator[str]:
     """The names of the optimisers that took steps."""
     for event in trace.updates:
-        found = OPTIMIZER.match(event.name)
-        if found:
-            yield found[1].lower()
+        match = OPTIMIZER.match(event.name)
+        if match:
+            yield match[1].lower()

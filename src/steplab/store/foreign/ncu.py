@@ -226,8 +226,8 @@ def _notes(seen: Mapping[str, bool], kernels: Sequence[Kernel], tensor_flops: in
 
 def _gaps(kernels: Sequence[Kernel]) -> Iterable[str]:
     for what, count in (
-        ("bytes of main memory (dram__bytes.sum)", sum(one.dram_bytes is None for one in kernels)),
-        ("time (gpu__time_duration.sum)", sum(one.seconds is None for one in kernels)),
+        ("bytes of main memory (dram__bytes.sum)", sum(kernel.dram_bytes is None for kernel in kernels)),
+        ("time (gpu__time_duration.sum)", sum(kernel.seconds is None for kernel in kernels)),
     ):
         if count:
             yield f"{count} of {len(kernels)} kernels have no {what}"

@@ -52,7 +52,7 @@ def within(spans: Iterable[Span], start: float, end: float) -> list[Span]:
     >>> within([(0, 3), (5, 9), (12, 13)], 2, 6)
     [(2, 3), (5, 6)]
     """
-    return [(max(one, start), min(two, end)) for one, two in spans if one < end and two > start]
+    return [(max(first, start), min(last, end)) for first, last in spans if first < end and last > start]
 
 
 def length(spans: Spans) -> float:

@@ -11,11 +11,11 @@ import pandas as pd
 from steplab.core.errors import TableError
 from steplab.core.step_time import shares_period, step_times
 from steplab.core.trial import Level
-from steplab.store.columns import TIMES
 from steplab.store.foreign.imported import appearing
 from steplab.store.tables import Tables
+from steplab_worker.phases import ITERATION, SHARES
 
-METRICS = (*TIMES, "throughput", "lif", "memory_bytes", "energy_j")
+METRICS = (ITERATION, *SHARES, "throughput", "lif", "memory_bytes", "energy_j")
 MOST_POINTS = 1000  # iterations of one trial that are written one by one
 
 

@@ -17,9 +17,10 @@ import pandas as pd
 from steplab.core.errors import TableError, allowed
 from steplab.core.record import Rank
 from steplab.core.trial import Level
-from steplab.store.foreign.csv_columns import PHASES, SECONDS, Roles, named, roles
+from steplab.store.foreign.csv_columns import SECONDS, Roles, named, roles
 from steplab.store.foreign.imported import LONGEST_S, ForeignStudy, ForeignTrial, foreign_rank, study_name
 from steplab.store.source import read_source
+from steplab_worker.phases import ITERATION, MEASURED, addends
 
 MOST_ROWS = 5_000_000
 
@@ -57,9 +58,9 @@ def study_of(
 ) -> ForeignStudy:
     """A study from a table of times; what is missing or does not add up is noted."""
     where = ", ".join(str(path) for path in paths)
-    found = list(notes)
-    checked = _checked(table, {*said}, where, found)
-    return ForeignStudy(study_name(paths[0]), form, where, tuple(_trials(checked, said)), tuple(found))
+    told = list(notes)
+    checked = _checked(table, {*said}, where, told)
+    return ForeignStudy(study_name(paths[0]), form, where, tuple(_trials(checked, said)), tuple(told))
 
 
 def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
@@ -71,31 +72,31 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
         raise TableError("a row has more cells than the header", where=str(path))
     if len(source.frame) > MOST_ROWS:
         raise TableError(f"has more than {MOST_ROWS} rows", where=str(path))
-    found = roles(source, wishes.columns, wishes.factors, str(path))
-    frame = _wide(source.frame, found, str(path)) if found.phase else source.frame
-    times = {name: name for name in PHASES if name in frame} if found.phase else found.times
-    made = pd.DataFrame({name: frame[column] for name, column in {**found.factors, **found.keys}.items()})
+    columns = roles(source, wishes.columns, wishes.factors, str(path))
+    frame = _wide(source.frame, columns, str(path)) if columns.phase else source.frame
+    times = {name: name for name in MEASURED if name in frame} if columns.phase else columns.times
+    table = pd.DataFrame({name: frame[column] for name, column in {**columns.factors, **columns.keys}.items()})
     for name, column in times.items():
-        unit = found.units.get(found.value or column, "") or wishes.unit or "s"
-        made[name] = _seconds(frame[column], unit, f"{path}, column {column!r}")
-    notes += [f"{path.name}: {note}." for note in (*source.notes, *found.notes)]
-    return Times(made, tuple(found.factors))
+        unit = columns.units.get(columns.value or column, "") or wishes.unit or "s"
+        table[name] = _seconds(frame[column], unit, f"{path}, column {column!r}")
+    notes += [f"{path.name}: {note}." for note in (*source.notes, *columns.notes)]
+    return Times(table, tuple(columns.factors))
 
 
-def _wide(frame: pd.DataFrame, found: Roles, where: str) -> pd.DataFrame:
+def _wide(frame: pd.DataFrame, columns: Roles, where: str) -> pd.DataFrame:
     """A long table with a column for each phase."""
-    keys = [*found.factors.values(), *found.keys.values()]
-    phases = frame[found.phase].map(lambda name: named(str(name)) or str(name))
-    unknown = next((name for name in phases if name not in PHASES), None)
+    keys = [*columns.factors.values(), *columns.keys.values()]
+    phases = frame[columns.phase].map(lambda name: named(str(name)) or str(name))
+    unknown = next((name for name in phases if name not in MEASURED), None)
     if unknown is not None:
-        raise TableError(f"there is no phase {unknown!r}", where=f"{where}, {found.phase}", hint=allowed(PHASES))
-    long = frame.assign(**{found.phase: phases}).drop_duplicates([*keys, found.phase])
+        raise TableError(f"there is no phase {unknown!r}", where=f"{where}, {columns.phase}", hint=allowed(MEASURED))
+    long = frame.assign(**{columns.phase: phases}).drop_duplicates([*keys, columns.phase])
     if len(long) < len(frame):
         what = "the same phase stands twice for the same factors"
         raise TableError(what, where=where, hint="add a column replicate or iteration")
     if not keys:
-        return long.set_index(found.phase)[[found.value]].T.reset_index(drop=True)
-    return long.pivot(index=keys, columns=found.phase, values=found.value).reset_index()
+        return long.set_index(columns.phase)[[columns.value]].T.reset_index(drop=True)
+    return long.pivot(index=keys, columns=columns.phase, values=columns.value).reset_index()
 
 
 def _seconds(values: pd.Series, unit: str, where: str) -> pd.Series:
@@ -106,12 +107,12 @@ def _seconds(values: pd.Series, unit: str, where: str) -> pd.Series:
     negative = numbers[numbers < 0]
     if len(negative):
         raise TableError(f"the time {negative.iloc[0]:g} in row {negative.index[0] + 1} is negative", where=where)
-    made = numbers.astype(float) * SECONDS[unit]
-    endless = made[made > LONGEST_S]
+    times = numbers.astype(float) * SECONDS[unit]
+    endless = times[times > LONGEST_S]
     if len(endless):
         what = f"the time {endless.iloc[0]:g} s in row {endless.index[0] + 1} cannot be"
         raise TableError(what, where=where, hint=f"allowed: from 0 to {LONGEST_S:g} s")
-    return made
+    return times
 
 
 def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> Times:
@@ -120,7 +121,7 @@ def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> 
     frames = [first.frame]
     for table, name in zip(tables[1:], names[1:], strict=True):
         shared = [factor for factor in first.factors if factor in table.factors]
-        lacking = [phase for phase in PHASES if phase in first.frame and phase not in table.frame and phase != "t_iter"]
+        lacking = [name for name in MEASURED if name in first.frame and name not in table.frame and name != ITERATION]
         if shared != list(first.factors) or first.frame[shared].duplicated().any():
             frames.append(table.frame)
             continue
@@ -139,7 +140,7 @@ def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> 
 def _checked(table: Times, said: set[str], where: str, notes: list[str]) -> Times:
     """Every row with a t_iter; where none is given, the phases are summed."""
     frame = table.frame
-    phases = [name for name in PHASES if name in frame and name != "t_iter"]
+    phases = list(addends(frame.columns))
     parts = frame[phases].sum(axis=1, min_count=1) if phases else pd.Series(float("nan"), index=frame.index)
     given = frame["t_iter"] if "t_iter" in frame else pd.Series(float("nan"), index=frame.index)
     summed = given.isna() & parts.notna()
@@ -171,23 +172,23 @@ def _trials(table: Times, said: Mapping[str, Level]) -> list[ForeignTrial]:
         frame = frame.assign(replicate=0 if single else again)
     numbers = {level: at for at, level in enumerate(sorted(frame["replicate"].unique(), key=_order))}
     groups = frame.groupby([*factors, "replicate"], sort=False, dropna=False)
-    made = []
+    trials = []
     for key, rows in groups:
         levels = key if isinstance(key, tuple) else (key,)
         config = {name: _level(value) for name, value in zip(factors, levels, strict=False)}
-        made.append(ForeignTrial({**said, **config}, numbers[levels[-1]], _ranks(rows)))
-    return made
+        trials.append(ForeignTrial({**said, **config}, numbers[levels[-1]], _ranks(rows)))
+    return trials
 
 
 def _ranks(rows: pd.DataFrame) -> tuple[Rank, ...]:
     """The ranks of a trial; without a column for them the rows are one rank's."""
     by_rank = list(rows.groupby("rank", sort=True)) if "rank" in rows else [(0, rows)]
-    made = []
+    ranks = []
     for at, (_, part) in enumerate(by_rank):
         ordered = part.sort_values("iteration", kind="stable") if "iteration" in part else part
-        columns = {name: ordered[name].tolist() for name in PHASES if name in ordered and ordered[name].notna().all()}
-        made.append(foreign_rank(at, columns))
-    return tuple(made)
+        columns = {name: ordered[name].tolist() for name in MEASURED if name in ordered and ordered[name].notna().all()}
+        ranks.append(foreign_rank(at, columns))
+    return tuple(ranks)
 
 
 def _order(value: object) -> tuple[int, float, str]:

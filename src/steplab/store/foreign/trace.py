@@ -5,8 +5,8 @@ tool); complete events (ph "X") and metadata events (ph "M"), microseconds.
 
 A record holds durations, not moments. Iterations of a mode follow each other; in phased mode the ranks are aligned
 where they must have met: the moment at which waiting for the slowest rank ends and bytes move is one for all. Phases
-stand in the order in which a step runs them, so the unexplained t_other is the gap at an iteration's end. Layers were
-measured in iterations of their own, so they have a row of their own after the others.
+stand in the order of their table (`steplab_worker.phases`), so the unexplained t_other is the gap at an iteration's
+end. Layers were measured in iterations of their own, so they have a row of their own after the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from steplab.core.record import LayerTime, Mode, Rank, Record
 from steplab.core.trial import describe
+from steplab_worker.phases import BEFORE_EXCHANGE, EXCHANGE, EXCHANGE_PARTS, addends
 
-ORDER = ("t_io", "t_md", "t_h2d", "t_f", "t_b", "t_wait", "t_move", "t_c", "t_u")
-BEFORE_MEETING = ("t_io", "t_md", "t_h2d", "t_f", "t_b", "t_wait")
 LAYERS = "layers (measured apart)"
 
 
@@ -58,8 +57,8 @@ def _events(record: Record) -> Iterator[dict[str, object]]:
     for row, name in enumerate(rows):
         tracks = _tracks(record.ranks, name, begin)
         for rank, track in zip(record.ranks, tracks, strict=True):
-            yield from (_complete(rank.rank, row, one) for one in track)
-        begin = max((one.start + one.duration for track in tracks for one in track), default=begin)
+            yield from (_complete(rank.rank, row, slice_) for slice_ in track)
+        begin = max((slice_.start + slice_.duration for track in tracks for slice_ in track), default=begin)
 
 
 def _one_run(rank: Rank) -> bool:
@@ -78,11 +77,11 @@ def _names(rank: Rank, rows: Sequence[str]) -> Iterator[dict[str, object]]:
         yield named("thread_sort_index", row, sort_index=row)
 
 
-def _complete(rank: int, row: int, one: Slice) -> dict[str, object]:
+def _complete(rank: int, row: int, slice_: Slice) -> dict[str, object]:
     """The event of a bar; numbers begin with 1, for process 0 is the idle one to Perfetto."""
-    event: dict[str, object] = {"ph": "X", "name": one.name, "cat": one.category, "pid": rank + 1, "tid": row + 1}
-    event |= {"ts": one.start / 1000, "dur": one.duration / 1000}
-    return event | ({"args": dict(one.arguments)} if one.arguments else {})
+    event: dict[str, object] = {"ph": "X", "name": slice_.name, "cat": slice_.category, "pid": rank + 1, "tid": row + 1}
+    event |= {"ts": slice_.start / 1000, "dur": slice_.duration / 1000}
+    return event | ({"args": dict(slice_.arguments)} if slice_.arguments else {})
 
 
 def _tracks(ranks: Sequence[Rank], row: str, begin: int) -> list[list[Slice]]:
@@ -99,7 +98,7 @@ def _ns(seconds: float) -> int:
 
 def _length(mode: Mode, at: int) -> int:
     """How long an iteration's bar is: its t_iter, or its phases if they say more (as some imported ones do)."""
-    phases = sum(_ns(mode.columns[name][at]) for name in ORDER if name in mode.columns)
+    phases = sum(_ns(mode.columns[name][at]) for name in addends(mode.columns))
     return max(_ns(mode.columns["t_iter"][at]), phases)
 
 
@@ -124,27 +123,27 @@ def _starts(modes: Sequence[Mode], begin: int) -> list[list[int]]:
 def _until_meeting(mode: Mode, at: int) -> int | None:
     """Nanoseconds from an iteration's start to the ranks' meeting; None if this iteration exchanges nothing."""
     columns = mode.columns
-    exchange = sum(columns[name][at] for name in ("t_wait", "t_move", "t_c") if name in columns)
-    if not exchange:
+    if not any(columns[name][at] for name in (EXCHANGE, *EXCHANGE_PARTS) if name in columns):
         return None
     # Where waiting and moving are not told apart, the end of both is what the ranks share.
-    before = BEFORE_MEETING if "t_wait" in columns else (*BEFORE_MEETING, "t_move", "t_c")
-    return sum(_ns(columns[name][at]) for name in before if name in columns)
+    counted = addends(columns)
+    until = ("t_wait",) if "t_wait" in counted else ("t_move", EXCHANGE)
+    return sum(_ns(columns[name][at]) for name in (*BEFORE_EXCHANGE, *until) if name in counted)
 
 
 def _iterations(mode: Mode, starts: Sequence[int]) -> list[Slice]:
-    made = []
+    slices = []
     for at, start in enumerate(starts):
-        others = [name for name in mode.columns if name not in ORDER]
+        others = [name for name in mode.columns if name not in addends(mode.columns)]
         arguments = (("warmup", mode.warmup[at]), *((f"{name}_s", mode.columns[name][at]) for name in others))
         category = "warmup" if mode.warmup[at] else "iteration"
-        made.append(Slice(start, _length(mode, at), f"iteration {at}", category, arguments))
-        made += _phases(mode, at, start)
-    return made
+        slices.append(Slice(start, _length(mode, at), f"iteration {at}", category, arguments))
+        slices += _phases(mode, at, start)
+    return slices
 
 
 def _phases(mode: Mode, at: int, start: int) -> Iterator[Slice]:
-    for name in (name for name in ORDER if name in mode.columns):
+    for name in addends(mode.columns):
         duration = _ns(mode.columns[name][at])
         if duration:
             yield Slice(start, duration, name, "phase")
@@ -153,16 +152,16 @@ def _phases(mode: Mode, at: int, start: int) -> Iterator[Slice]:
 
 def _layers(layers: Sequence[LayerTime], begin: int) -> list[Slice]:
     """The iterations in which layers were timed: forward in the network's order, backward against it."""
-    made = []
-    for iteration in sorted({one.iteration for one in layers}):
-        mine = [one for one in layers if one.iteration == iteration]
-        forward = [(one.layer, _ns(one.t_f)) for one in mine if one.t_f > 0]
-        backward = [(one.layer, _ns(one.t_b)) for one in reversed(mine) if one.t_b > 0]
+    slices = []
+    for iteration in sorted({layer.iteration for layer in layers}):
+        mine = [layer for layer in layers if layer.iteration == iteration]
+        forward = [(layer.layer, _ns(layer.t_f)) for layer in mine if layer.t_f > 0]
+        backward = [(layer.layer, _ns(layer.t_b)) for layer in reversed(mine) if layer.t_b > 0]
         inner = [*_parts("t_f", forward, begin), *_parts("t_b", backward, begin + sum(time for _, time in forward))]
         length = sum(time for _, time in forward + backward)
-        made += [Slice(begin, length, f"layers of iteration {iteration}", "layers"), *inner]
+        slices += [Slice(begin, length, f"layers of iteration {iteration}", "layers"), *inner]
         begin += length
-    return made
+    return slices
 
 
 def _parts(phase: str, parts: Sequence[tuple[str, int]], start: int) -> Iterator[Slice]:

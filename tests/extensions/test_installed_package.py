@@ -1,0 +1,141 @@
+"""What another distribution adds is listed, used from the command line, and kept apart if it is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steplab.store.paths import StudyFolder
+from steplab.store.records import all_records
+
+from .conftest import install
+
+Run = Callable[..., Any]
+
+
+def test_each_extension_is_one_file_and_listed_by_doctor(extended: Run) -> None:
+    rows = extended("doctor", "--json").json["extensions"]
+    listed = {(row["kind"], row["name"], row["distribution"], row["ready"]) for row in rows}
+    assert listed == {
+        ("command", "slowest", "acme 1.0", True),
+        ("framework", "plain", "acme 1.0", True),
+        ("launcher", "niced", "acme 1.0", True),
+        ("network", "bottleneck", "acme 1.0", True),
+    }
+    assert "bottleneck" in extended("doctor").out
+
+
+def test_a_command_is_listed_with_its_sentence_and_has_help(extended: Run) -> None:
+    assert "The slowest trial of a study." in extended("--help").out
+    assert "Example: steplab slowest runs/demo" in extended("slowest", "--help").out
+
+
+def test_a_framework_is_among_the_environments(extended: Run) -> None:
+    rows = {row["name"]: row for row in extended("env", "list", "--json").json["environments"]}
+    assert rows["plain"]["ready"]
+    assert rows["plain"]["framework"] == "plain"
+
+
+def test_a_network_is_inspected(extended: Run) -> None:
+    assert (
+        extended("inspect", "bottleneck", "--set", "width=2", "--json").json["parameters"] == 784 * 2 + 2 + 2 * 10 + 10
+    )
+    assert "'bottleneck'" in extended("inspect", "no-such-network").err
+
+
+def test_a_study_of_them_runs_in_two_ranks_and_is_analysed(extended: Run, study_file: Callable[..., Path]) -> None:
+    factors = {"framework": ["plain"], "network": ["bottleneck"], "width": [4, 8], "workers": [1, 2]}
+    path = study_file("extended", design="seed = 1\n[data]\nsamples = 500", batch_size=[8], **factors)
+    assert extended("run", path, "--out", "out", "--json").json["ok"] == 8
+    assert len(extended("analyze", "out", "--json").json["groups"]) == 4
+    assert len(extended("slowest", "out").out.strip()) == 16
+
+
+def test_several_ranks_are_started_by_the_launcher_that_their_framework_names(
+    extended: Run, study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = study_file("niced", framework=["plain"], network=["bottleneck"], workers=[1, 2], batch_size=[8])
+    assert extended("run", path, "--out", "out", "--json").json["ok"] == 4
+    records = list(all_records(StudyFolder(tmp_path / "out")))
+    alone, together = ({r.versions["priority"] for r in records if len(r.ranks) == ranks} for ranks in (1, 2))
+    assert {int(priority) + 5 for priority in alone} == set(map(int, together))
+
+
+def test_nothing_of_it_is_known_where_it_is_not_installed(steplab: Run, study_file: Callable[..., Path]) -> None:
+    path = study_file("alone", framework=["plain"])
+    assert "must be one of" in steplab("run", path, "--dry-run").err
+    assert "slowest" not in steplab("--help").out
+
+
+BROKEN = """\
+[steplab.commands]
+run = broken.missing
+explode = broken.explode
+lost = broken.missing
+[steplab.frameworks]
+torch = broken.missing
+half = broken.half
+[steplab.networks]
+lenet5 = broken.missing
+wrong = broken.wrong
+"""
+
+
+@pytest.fixture
+def broken(steplab: Run, tmp_path: Path) -> Run:
+    """Run `steplab` beside a distribution in which nothing works."""
+    site = tmp_path / "site"
+    install(site, "broken", BROKEN)
+    (site / "broken").mkdir()
+    (site / "broken" / "__init__.py").touch()
+    (site / "broken" / "explode.py").write_text("raise KeyError('powder')\napp = None\n")
+    (site / "broken" / "half.py").write_text("DECLARATION = {'title': 'Half'}\nclass Adapter: pass\n")
+    (site / "broken" / "wrong.py").write_text("def build(:\n")
+    (tmp_path / "half.toml").write_text('[study]\nname = "half"\n[factors]\nframework = ["half"]\n')
+    variables: Mapping[str, str] = {"PYTHONPATH": str(site)}
+    return lambda *arguments: steplab(*arguments, env=variables)
+
+
+def test_broken_extensions_are_listed_with_one_sentence_each(broken: Run) -> None:
+    rows = {(row["kind"], row["name"]): row for row in broken("doctor", "--json").json["extensions"]}
+    words = {
+        ("command", "run"): "steplab has a command of that name",
+        ("command", "lost"): "there is no module 'broken.missing'",
+        ("framework", "torch"): "steplab has a framework of that name",
+        ("framework", "half"): "lacks 'pins'",
+        ("network", "lenet5"): "steplab has a network of that name",
+        ("network", "wrong"): "is not valid Python",
+    }
+    for key, sentence in words.items():
+        assert sentence in rows[key]["reason"]
+        assert "of broken 1.0" in rows[key]["reason"]
+        assert not rows[key]["ready"]
+
+
+def test_broken_extensions_leave_all_else_as_it_was(broken: Run, study_file: Callable[..., Path]) -> None:
+    assert broken("--help").code == 0
+    assert {row["name"] for row in broken("env", "list", "--json").json["environments"]} >= {"torch", "synthetic"}
+    assert broken("inspect", "lenet5", "--json").json["parameters"] == 61706
+    assert broken("run", study_file("whole", network=["lenet5"]), "--json").json["ok"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("lost",), "the command 'lost' of broken 1.0 cannot be used: there is no module 'broken.missing'"),
+        (("explode",), "cannot be used as a command: KeyError: 'powder'"),
+        (("inspect", "wrong"), "the network 'wrong' of broken 1.0 cannot be used"),
+        (
+            ("run", "half.toml"),
+            "half.toml, line 4, factors.framework: the framework 'half' of broken 1.0 cannot be used",
+        ),
+    ],
+)
+def test_a_broken_extension_that_is_used_says_one_sentence(broken: Run, arguments: tuple[str, ...], words: str) -> None:
+    ran = broken(*arguments)
+    assert ran.code == 1
+    assert words in ran.err
+    assert len(ran.err.splitlines()) == 1
