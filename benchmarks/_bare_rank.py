@@ -7,6 +7,7 @@ import importlib
 import json
 import sys
 import time
+import types
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -14,7 +15,7 @@ sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
 import numpy as np  # noqa: E402 - the path comes first
 
-from steplab_worker import loop, rank  # noqa: E402
+from steplab_worker import kinds, loop, rank  # noqa: E402
 from steplab_worker.messages import Measurement, ModeTimes  # noqa: E402
 
 WARM = 5
@@ -70,7 +71,7 @@ def bare_block(job, session):
 def ways_of(job, session, source):
     """What is compared: name → a function of the number of iterations that gives their times."""
     bare, further = bare_block(job, session)
-    native, phased = loop._NativeBlock(session, source), loop._PhasedBlock(session, source)
+    native, phased = loop.NativeBlock(session, source), loop.PhasedBlock(session, source)
     ways = {"bare": bare, "bare again": bare, "steplab": lambda n: native(n)["t_iter"], **further}
     # The phases of Keras' `fit` are those of the custom loop.
     return ways if "fit" in job.config["bare"] else dict(ways, phased=lambda n: phased(n)["t_iter"])
@@ -84,7 +85,7 @@ def entered(session, mode, way):
     return wanted
 
 
-def compare(job, session, ask):
+def compare(job, session, ask, rank):
     """In place of the measuring loop: blocks of every way in turn, in an order drawn for each round."""
     if job.config["cpu"]:
         time.perf_counter = time.process_time
@@ -115,5 +116,6 @@ def opened(group):
 
 if __name__ == "__main__":
     rank_open = rank._open
-    rank._open, loop.measure = opened, compare
+    rank._open = opened
+    kinds.module = lambda name: types.SimpleNamespace(run=compare)
     rank.main(sys.argv[1:])

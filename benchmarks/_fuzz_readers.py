@@ -180,7 +180,7 @@ def _models() -> list[bytes]:
 
 
 def _read_model(path: Path) -> object:
-    from steplab.cli._model_file import read_model
+    from steplab.api.modelling.model_file import read_model
     from steplab.planning.predict import configurations, parse_configuration, predict_table
 
     model = read_model(path)
@@ -409,9 +409,9 @@ def _at(text: str) -> object:
 
 
 def _levels(text: str) -> object:
-    from steplab.cli.import_ import _levels
+    from steplab.cli._options import levels
 
-    return _levels(text, "--set")
+    return levels(text, "--set")
 
 
 FORMULAS = (

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from steplab.core import catalogue
+from steplab.kinds.director import Undirected
 from steplab.runner.data import datasets
-from steplab.runner.directing.director import Undirected
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from steplab.analysis.roofline.points import Roofline, RooflinePoint, above
-from steplab.cli._roofline_source import rooflines
+from steplab.api.results.rooflines import roofline
 from steplab.runner.instruments.ceilings import best_of, measure_here
 
 STEPLAB = Path(sys.executable).with_name("steplab")
@@ -48,7 +48,7 @@ def measured() -> list[Roofline]:
         before = measure_here(seconds=10.0)
         subprocess.run([STEPLAB, "run", "study.toml", "--out", "out"], cwd=room, check=True, capture_output=True)
         roofs = best_of(before, measure_here(seconds=10.0))
-        return rooflines(f"{room}/out", roofs, batch=1, shape="", threads=0, modules=None)
+        return list(roofline(f"{room}/out", roofs).rooflines)
 
 
 def arithmetic_share(points: list[RooflinePoint]) -> float:

@@ -33,9 +33,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from steplab.core.record import Record
+from steplab.core.trial import Trial
 from steplab.design.plan import plan
 from steplab.runner.campaign import Campaign
 from steplab.runner.interrupts import Stop
+from steplab.runner.observer import Observer
 from steplab.store import records, tables
 from steplab.store.paths import StudyFolder
 from steplab.study.file import parse_study
@@ -121,14 +124,27 @@ class Turns:
             self._changed.notify_all()
 
 
+class InTurn(Observer):
+    """Holds a campaign up at the start of each trial until it is its turn."""
+
+    def __init__(self, turns: Turns, name: str) -> None:
+        self.turns, self.name = turns, name
+
+    def on_start(self, trial: Trial) -> None:
+        """Wait for the turn."""
+        self.turns.take(self.name)
+
+    def on_record(self, record: Record) -> None:
+        """Give it on."""
+        self.turns.give(self.name)
+
+
 def campaign(study: Study, folder: StudyFolder, turns: Turns) -> None:
     """Run one study, each trial in its turn."""
     name = study.about.name
     records.prepare(folder, study.text)
-    work = Campaign(study, plan(study), folder)
-    work.on_start, work.on_record = lambda trial: turns.take(name), lambda record: turns.give(name)
     try:
-        work.run(Stop())
+        Campaign(study, plan(study), folder, observer=InTurn(turns, name)).run(Stop())
     finally:
         turns.leave(name)
 

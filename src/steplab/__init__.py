@@ -1,3 +1,99 @@
-"""steplab: a laboratory for the time of a deep-learning step."""
+"""steplab: a laboratory for the time of a deep-learning step.
+
+    import steplab
+
+    study = steplab.run("study.toml")        # or steplab.open("runs/demo")
+    study.trials                             # a pandas table
+    study.analyze()                          # where the time goes, with intervals
+    model = study.fit("auto")                # a formula
+    model.predict("batch_size=64,workers=4")
+    study.report("report.html")
+
+It does what the command line does, without printing. Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# What steplab offers. Type checkers and editors read these lines; so does `__getattr__`, when a name is asked for.
+if TYPE_CHECKING:
+    from steplab import errors
+    from steplab.api.machine.datasets import check_dataset, list_datasets, make_dataset
+    from steplab.api.machine.doctor import Checkup, doctor, support_matrix
+    from steplab.api.machine.environments import (
+        add_environment,
+        check_environments,
+        create_environment,
+        environments,
+    )
+    from steplab.api.measuring.plan import StudyPlan, plan, read_study
+    from steplab.api.measuring.run import RunObserver, RunSummary, run, run_plan
+    from steplab.api.measuring.starter import init
+    from steplab.api.measuring.status import StudyStatus
+    from steplab.api.modelling.comparison import ModelComparison, compare
+    from steplab.api.modelling.fitting import FittedModel, fit, load_model
+    from steplab.api.modelling.penalty import PenaltyScan, scan_penalty
+    from steplab.api.modelling.predictions import Predictions
+    from steplab.api.results.export import Export
+    from steplab.api.results.findings import Findings
+    from steplab.api.results.live_page import serve
+    from steplab.api.results.report import WrittenReport
+    from steplab.api.results.results import Results, open
+    from steplab.api.results.rooflines import Rooflines, ceilings, roofline
+    from steplab.api.sources.imports import ImportedStudy, import_csv, import_extrap, import_kineto
+    from steplab.api.sources.kernels import ProfiledKernels, import_ncu
+    from steplab.api.sources.networks import NetworkReport, inspect
+    from steplab.errors import (
+        EnvironmentFault,
+        InputError,
+        ModelError,
+        NotEnoughData,
+        RecordError,
+        SteplabError,
+        StoreError,
+        StudyError,
+        TableError,
+    )
+    from steplab.runner.interrupts import Stop
+    from steplab.study.sections import Study
 
 __version__ = "0.3.0.dev0"
+
+__all__ = [
+    "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
+    "ModelComparison", "ModelError", "NetworkReport", "NotEnoughData", "PenaltyScan", "Predictions",
+    "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
+    "Stop", "StoreError", "Study", "StudyError", "StudyPlan", "StudyStatus", "TableError", "WrittenReport",
+    "__version__", "add_environment", "ceilings", "check_dataset", "check_environments", "compare",
+    "create_environment", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
+    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "open",
+    "plan", "read_study", "roofline", "run", "run_plan", "scan_penalty", "serve", "support_matrix",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Import what is offered when it is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'steplab' has no attribute {name!r}")
+    if _homes()[name] == __name__:
+        return importlib.import_module(f"{__name__}.{name}")
+    offered = globals()[name] = getattr(importlib.import_module(_homes()[name]), name)
+    return offered
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+@cache
+def _homes() -> dict[str, str]:
+    """The module of each name that is offered, from the imports above."""
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = (node for node in block.body if isinstance(node, ast.ImportFrom))
+    return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -8,9 +8,9 @@ it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do;
 process serves all workers); `reads_data`.
 
 For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}, or the
-name of a factor that says it, 0 being one for each rank; the module's function `serve(group)` is such a process's
-life); `launcher` (what starts several ranks, if they cannot be started one by one: "mpiexec"); `strategies_apart` (a
-group of ranks serves one strategy only).
+name of a factor that says it, 0 being one for each rank; the module's function `serve(group, rendezvous)` is such a
+process's life); `launcher` (what starts several ranks, if they cannot be started one by one: "mpiexec");
+`strategies_apart` (a group of ranks serves one strategy only).
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader, Prepare
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 if TYPE_CHECKING:
-    from steplab_worker.training import Examination
+    from steplab_worker.kinds.train import Examination
 
 
 class Unsupported(Exception):
@@ -248,8 +249,8 @@ class Adapter:
     computes = True  # False: a framework on a virtual clock, which needs no weights
     phase_method = "eager"
 
-    def __init__(self, group: GroupJob):
-        self.group = group
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        self.group, self.rendezvous = group, rendezvous
 
     def versions(self) -> Dict[str, str]:
         """The framework's version and those it depends on, and the device it runs on."""

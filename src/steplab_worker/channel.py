@@ -6,44 +6,27 @@ whole process group: no orphan survives, even while the main thread sits in a co
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import shutil
 import signal
-import socket
 import threading
-from typing import Iterator, Type, Union
+from typing import Type, Union
 
 from steplab_worker.codec import ProtocolError
+from steplab_worker.launched import TOKEN
 from steplab_worker.messages import LABORATORY_MESSAGES, M, Message, decode, encode, expected
-
-LONGEST_ADDRESS = 107  # bytes in the address of a Unix socket
-
-
-@contextlib.contextmanager
-def short_address(path: str) -> Iterator[str]:
-    """An address for a socket whose path may be longer than an address can be, as in a cluster's temporary folders."""
-    if len(os.fsencode(path)) <= LONGEST_ADDRESS:
-        yield path
-        return
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        yield "/proc/self/fd/%d/%s" % (folder, os.path.basename(path))
-    finally:
-        os.close(folder)
+from steplab_worker.transport import connect
 
 
 class Channel:
-    """A connection to the laboratory's socket; the token beside it shows that this process belongs to the group."""
+    """A connection to the laboratory; the token in the group's folder shows that this process belongs to the group."""
 
-    def __init__(self, path: str):
-        self._path = path
-        with open(os.path.join(os.path.dirname(path), "token"), encoding="ascii") as file:
+    def __init__(self, address: str, room: str):
+        self._room = room
+        with open(os.path.join(room, TOKEN), encoding="ascii") as file:
             self.token = file.read()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with short_address(path) as address:
-            self._socket.connect(address)
+        self._socket = connect(address)
         self._inbox: "queue.Queue[Union[Message, ProtocolError]]" = queue.Queue()
         threading.Thread(target=self._listen, name="steplab-channel", daemon=True).start()
 
@@ -69,7 +52,7 @@ class Channel:
                 for line in lines:
                     self._inbox.put(_received(line))
         finally:
-            shutil.rmtree(os.path.dirname(self._path), ignore_errors=True)
+            shutil.rmtree(self._room, ignore_errors=True)
             os.killpg(0, signal.SIGKILL)
 
 

@@ -26,14 +26,14 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 
 from steplab_worker import codec
-from steplab_worker.job import TrialJob
+from steplab_worker.job import TrainingPlan, TrialJob
 from steplab_worker.messages import EpochRow
 
 State = Dict[str, np.ndarray]
 Identity = Dict[str, Any]  # of a job, as JSON has it
 KEPT = 2  # the newest, and the one before it in case the newest gets damaged
 # What a job may change without making its checkpoints useless.
-_FREE = ("train", "memory_limit_bytes", "loader_workers", "prefetch", "phases", "network_file")
+_FREE = ("own", "learns", "memory_limit_bytes", "loader_workers", "prefetch", "phases", "network_file")
 _DAMAGE = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, MemoryError, RecursionError, RuntimeError,
     codec.ProtocolError, struct.error, zipfile.BadZipFile, zlib.error,
@@ -67,8 +67,8 @@ class Checkpoint:
 def identity(job: TrialJob) -> Identity:
     """What of a job a checkpoint must agree with, as it looks after a way through JSON."""
     document = {name: value for name, value in codec.document(job).items() if name not in _FREE}
-    if job.train is not None:
-        document.update(every=job.train.every, validation_samples=job.train.validation_samples)
+    plan = TrainingPlan.of(job)
+    document.update(every=plan.every, validation_samples=plan.validation_samples)
     return document
 
 

@@ -73,6 +73,7 @@ ANY_FINITE = Limits()
 # For `dataclasses.field(metadata=…)`.
 COUNT = {"limits": Limits(0, (1 << 31) - 1)}  # the tables hold 32 bits
 POSITIVE = {"limits": Limits(1, (1 << 31) - 1)}
+PORT = {"limits": Limits(0, 65535)}
 SECONDS = {"limits": Limits(0.0, 1e12)}  # sums of as many as a table holds stay finite
 DIFFERENCE = {"limits": Limits(-1e12, 1e12)}  # of times
 ANY_FLOAT = {"limits": Limits(finite=False)}  # NaN and infinities, too

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Tuple, Union
+
+from steplab_worker import codec
+from steplab_worker.placement import Placement
 
 Level = Union[bool, int, float, str]
 
@@ -16,12 +19,17 @@ class GroupJob:
     rank: int
     workers: int
     threads: int
-    rendezvous: str  # a folder all ranks of the group see, empty at the start
+    placements: Tuple[Placement, ...]  # of all members of the group, by number
     python_path: List[str] = field(default_factory=list)  # where the study's own networks are
     strategy: str = ""  # without its count; empty where one group serves all strategies
     role: str = "rank"  # or one of the auxiliary roles that the framework declares
     roles: Dict[str, int] = field(default_factory=dict)  # how many processes of each there are
     adapter_file: str = ""  # where the framework's adapter is, if it is an extension
+
+    @property
+    def placement(self) -> Placement:
+        """Where this member is."""
+        return self.placements[self.rank]
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,11 @@ class TrainingPlan:
     every: int  # epochs from one look at the accuracy to the next
     warmup: int  # iterations after each start that do not count as measured
     folder: str  # of the checkpoints
+
+    @classmethod
+    def of(cls, job: "TrialJob") -> "TrainingPlan":
+        """That of a training trial."""
+        return codec.decoded(cls, job.own)
 
 
 @dataclass(frozen=True)
@@ -62,7 +75,8 @@ class TrialJob:
     memory_limit_bytes: int  # 0: none
     seed: int
     augment: str = "none"
-    train: Optional[TrainingPlan] = None  # of kind `train` only
+    learns: bool = True  # whether weights change; if not, nothing is exchanged
+    own: Dict[str, Level] = field(default_factory=dict)  # what only its kind is told
     network_file: str = ""  # where the network is described, if it is an extension
 
     def share(self, loss: Any) -> Any:

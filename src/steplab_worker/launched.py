@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import List
 
+TOKEN = "token"  # the file in the group's folder with what proves a member
+
 
 @dataclass(frozen=True)
 class Launched:

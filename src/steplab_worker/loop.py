@@ -1,4 +1,4 @@
-"""The measuring loop: it alone times iterations and phases, on the clock of the session (`now`).
+"""The measuring loop: it times iterations and phases, on the clock of the session.
 
 What runs inside of a step, layers and collectives, is timed by the adapters; `ceilings` knows no steps.
 
@@ -11,44 +11,18 @@ work together.
 from __future__ import annotations
 
 import statistics
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, List, Tuple, Type
 
 from steplab_worker.adapter import Session, Source
-from steplab_worker.job import TrialJob
-from steplab_worker.messages import Block, Iterate, LayerSeconds, Measurement, ModeName, ModeTimes
+from steplab_worker.messages import Block, Iterate, ModeName, ModeTimes
 from steplab_worker.phases import TIMED
 
 Ask = Callable[[Block, Type[Iterate]], Iterate]
 Columns = Dict[str, List[float]]
-LAYER_ITERATIONS = 5
 BARRIERS = 15  # in a row, at the start of a phased block, to know what one costs
 
 
-def measure(job: TrialJob, session: Session, ask: Ask) -> Measurement:
-    """Run one trial as the laboratory directs; its raw times by mode."""
-    source = session.source()
-    try:
-        if job.kind == "infer":
-            return Measurement({"native": _run_mode("native", _InferBlock(session, source), ask)}, session.loss())
-        native = _run_mode("native", _NativeBlock(session, source, job.accumulate), ask)
-        if not job.phases:
-            return Measurement({"native": native}, session.loss())
-        phased = _run_mode("phased", _PhasedBlock(session, source, job.accumulate), ask)
-        modes = {"native": native, "phased": phased}
-        layers, loss = _layers(session, source), session.loss()
-        if session.overlap_method != "none":
-            modes["overlap"] = _run_mode("overlap", _overlap(session, source, job.accumulate, phased), ask)
-        return Measurement(modes, loss, layers, _methods(session))
-    finally:
-        source.close()
-
-
-def _methods(session: Session) -> Dict[str, str]:
-    """How layers and overlap were measured, for the record."""
-    return {"layer_method": session.layer_method, "overlap_method": session.overlap_method}
-
-
-def _run_mode(mode: ModeName, run: "_Block", ask: Ask) -> ModeTimes:
+def run_mode(mode: ModeName, run: "TimedBlock", ask: Ask) -> ModeTimes:
     """Blocks of iterations until the laboratory asks for no more."""
     run.session.enter(mode)
     columns: Columns = {"t_iter": []}
@@ -64,7 +38,7 @@ def _run_mode(mode: ModeName, run: "_Block", ask: Ask) -> ModeTimes:
             return ModeTimes(columns, warmup)
 
 
-class _Block:
+class TimedBlock:
     """A way to run a number of iterations and time them."""
 
     def __init__(self, session: Session, source: Source, accumulate: int = 1):
@@ -77,11 +51,15 @@ class _Block:
         return self.done % self.accumulate == 0
 
     def __call__(self, iterations: int) -> Columns:
+        """Run so many; their times, column by column."""
         raise NotImplementedError
 
 
-class _NativeBlock(_Block):
+class NativeBlock(TimedBlock):
+    """Whole steps, with one stamp for each."""
+
     def __call__(self, iterations: int) -> Columns:
+        """Run so many; their times, column by column."""
         session, source = self.session, self.source
         session.synchronize()
         stamps = [session.stamp()]
@@ -91,32 +69,11 @@ class _NativeBlock(_Block):
         return {"t_iter": session.seconds(stamps)}
 
 
-class _InferBlock(_Block):
-    """An inference's latency, t_iter = t_h2d + t_f, from the batch in memory to the outputs; t_io comes before it."""
-
-    def __call__(self, iterations: int) -> Columns:
-        session, source, clock = self.session, self.source, self.session.clock
-        columns: Columns = {"t_iter": []}
-        for _ in range(iterations):
-            start = clock()
-            batch = source.next()
-            read = clock()
-            session.load(batch)
-            session.synchronize()
-            loaded = clock()
-            session.infer()
-            session.synchronize()
-            done = clock()
-            for name, seconds in (("t_io", read - start), ("t_h2d", loaded - read), ("t_f", done - loaded)):
-                columns.setdefault(name, []).append(seconds)
-            columns["t_iter"].append(done - read)
-        return columns
-
-
-class _PhasedBlock(_Block):
+class PhasedBlock(TimedBlock):
     """Iterations in parts. What the barrier itself costs is neither waiting nor a part of the step: we added it."""
 
     def __call__(self, iterations: int) -> Columns:
+        """Run so many; their times, column by column."""
         columns: Columns = {name: [] for name in ("t_iter", *TIMED, "t_barrier")}
         barrier = self._barrier() if iterations else 0.0
         self.session.synchronize()
@@ -170,17 +127,11 @@ class _PhasedBlock(_Block):
         return parts
 
 
-def _overlap(session: Session, source: Source, accumulate: int, phased: ModeTimes) -> "_Block":
-    """The way in which a session can tell how much communication is in flight, and how much is exposed."""
-    if session.overlap_method == "difference":
-        return _DifferenceBlock(session, source, accumulate, phased)
-    return _WatchedBlock(session, source, accumulate)
-
-
-class _WatchedBlock(_NativeBlock):
+class WatchedBlock(NativeBlock):
     """Native steps; the session saw their collectives begin and end."""
 
     def __call__(self, iterations: int) -> Columns:
+        """Run so many; their times, column by column."""
         columns: Columns = {"t_iter": [], "t_comm": [], "t_exposed": []}
         for _ in range(iterations):
             columns["t_iter"] += super().__call__(1)["t_iter"]
@@ -190,7 +141,7 @@ class _WatchedBlock(_NativeBlock):
         return columns
 
 
-class _DifferenceBlock(_Block):
+class DifferenceBlock(TimedBlock):
     """Steps with and without their exchange in turn, each begun by all ranks together (`t_alone`: without).
 
     What is exposed is the difference of the two medians, for single differences are mostly noise; what is in flight
@@ -204,6 +155,7 @@ class _DifferenceBlock(_Block):
         self.total = [seconds for seconds, counted in zip(total, counts) if counted]
 
     def __call__(self, iterations: int) -> Columns:
+        """Run so many; their times, column by column."""
         columns: Columns = {"t_iter": [], "t_alone": [], "t_comm": []}
         for iteration in range(iterations):
             last = self._last()
@@ -228,14 +180,3 @@ class _DifferenceBlock(_Block):
         exchanging = together[k - 1 :: k], alone[k - 1 :: k]
         difference = max(0.0, statistics.median(exchanging[0]) - statistics.median(exchanging[1]))
         return [difference if (one + 1) % k == 0 else 0.0 for one in range(len(together))]
-
-
-def _layers(session: Session, source: Source) -> Optional[List[LayerSeconds]]:
-    """Seconds per layer of a few iterations, where the framework lets us."""
-    rows = []
-    for iteration in range(LAYER_ITERATIONS):
-        times = session.layer_times(source.next())
-        if not times:
-            return None
-        rows += [LayerSeconds(name, iteration, seconds["t_f"], seconds["t_b"]) for name, seconds in times.items()]
-    return rows

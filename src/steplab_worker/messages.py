@@ -8,6 +8,7 @@ refusal can be read; any other change of a message is a new version.
 The order: `Hello`, `Open`, `Opened`; `ReadClock` and `ClockRead` as often as wanted; then trial after trial. A trial
 begins with `RunTrial` and ends with `Result`. In between a rank asks and the laboratory answers when all ranks have
 asked: `Block` and `Iterate`; in a training `Begin` and `Resume`, `EpochEnd` and `EpochTaken`, `Saved` and `Proceed`.
+Before any of its answers a member may `Meet` the others and is told, when all have come, whom it has `Met`.
 Instead of anything else a rank may say `Failed`. `Close` ends it all.
 
 Version history
@@ -20,8 +21,9 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Literal, Mapping, Optional, Type, TypeVar
 
 from steplab_worker import codec
-from steplab_worker.codec import ANY_FLOAT, COUNT, DIFFERENCE, POSITIVE, SECONDS, ProtocolError
+from steplab_worker.codec import ANY_FLOAT, COUNT, DIFFERENCE, PORT, POSITIVE, SECONDS, ProtocolError
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.machine import Machine
 
 PROTOCOL = 1
 TYPE = "message"  # the field that names a message's class
@@ -46,9 +48,14 @@ class Hello(Message):
 
     rank: int = field(metadata=COUNT)
     pid: int = field(metadata=POSITIVE)
-    host: str
     token: str
+    machine: Machine  # that it runs on
     protocol: int = PROTOCOL
+
+    @property
+    def host(self) -> str:
+        """The name of the host that it runs on."""
+        return self.machine.host
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,13 @@ class Opened(Message):
     versions: Dict[str, str]
     cpus: int = field(metadata=COUNT)  # that this process may run on
     variables: AmbientVariables
+
+
+@dataclass(frozen=True)
+class Meet(Message):
+    """This member has come to the rendezvous; others may reach it at that port, if it is not 0."""
+
+    port: int = field(default=0, metadata=PORT)
 
 
 @dataclass(frozen=True)
@@ -211,6 +225,13 @@ class Open(Message):
 
 
 @dataclass(frozen=True)
+class Met(Message):
+    """All members have come: `host:port` of each by its number, empty where it offers none."""
+
+    addresses: List[str]
+
+
+@dataclass(frozen=True)
 class ReadClock(Message):
     """Say what the clock shows."""
 
@@ -259,8 +280,8 @@ class Close(Message):
     """No more trials."""
 
 
-FROM_RANK = (Hello, Opened, ClockRead, Block, Begin, EpochEnd, Saved, Result, Failed)
-TO_RANK = (Open, ReadClock, RunTrial, Iterate, Resume, EpochTaken, Proceed, Close)
+FROM_RANK = (Hello, Opened, Meet, ClockRead, Block, Begin, EpochEnd, Saved, Result, Failed)
+TO_RANK = (Open, Met, ReadClock, RunTrial, Iterate, Resume, EpochTaken, Proceed, Close)
 Kinds = Mapping[str, Type[Message]]
 RANK_MESSAGES: Kinds = {kind.__name__: kind for kind in FROM_RANK}
 LABORATORY_MESSAGES: Kinds = {kind.__name__: kind for kind in TO_RANK}

@@ -6,7 +6,6 @@ import gc
 import importlib
 import os
 import platform
-import socket
 import sys
 import time
 import traceback
@@ -17,6 +16,7 @@ from steplab_worker.channel import Channel
 from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.launched import launched
+from steplab_worker.machine import machine
 from steplab_worker.messages import (
     ClockRead,
     Close,
@@ -31,6 +31,7 @@ from steplab_worker.messages import (
     RunTrial,
     Usage,
 )
+from steplab_worker.rendezvous import Rendezvous
 
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -42,8 +43,8 @@ def main(arguments: List[str]) -> None:
     """Entry point of a rank process."""
     member = launched(arguments)
     limits.die_with_parent()
-    channel = Channel(member.channel)
-    channel.send(Hello(member.number, os.getpid(), socket.gethostname(), channel.token))
+    channel = Channel(member.channel, member.room)
+    channel.send(Hello(member.number, os.getpid(), channel.token, machine()))
     Rank(channel).serve()
 
 
@@ -72,7 +73,7 @@ class Rank:
         if isinstance(order, ReadClock):
             return ClockRead(time.perf_counter())
         if isinstance(order, Open) and self.adapter is None:
-            self.adapter = _open(order.group)
+            self.adapter = _open(order.group, Rendezvous(order.group, self.channel.ask))
             return _opened(self.adapter, self.ambient)
         if isinstance(order, RunTrial) and self.adapter is not None:
             return _trial(self.adapter, order.job, self.channel)
@@ -90,17 +91,17 @@ def _exit(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _open(group: GroupJob) -> Any:
+def _open(group: GroupJob, rendezvous: Rendezvous) -> Any:
     """The framework's adapter; an auxiliary process serves until the group ends."""
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
     sys.path.extend(group.python_path)  # last: nothing there takes the place of an installed package
     module = _adapter_module(group.framework, group.adapter_file)
     if group.role == "rank":
-        adapter = module.Adapter(group)
+        adapter = module.Adapter(group, rendezvous)
         gc.freeze()  # a framework stays as long as its rank: collecting a trial's garbage need not walk through it
         return adapter
-    module.serve(group)
+    module.serve(group, rendezvous)
     raise RuntimeError("the %s of %s ended by itself" % (group.role, group.framework))
 
 
@@ -116,7 +117,7 @@ def _opened(adapter: Any, ambient: Dict[str, str]) -> Opened:
 
 def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     """Run one trial; what it measured and used."""
-    from steplab_worker import loop, training
+    from steplab_worker import kinds
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
@@ -124,10 +125,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     try:
         session = _session(adapter, job)
         try:
-            if job.train is not None:
-                measurement = training.train(job, session, channel.ask, adapter.group.rank)
-            else:
-                measurement = loop.measure(job, session, channel.ask)
+            measurement = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
         finally:
             session.close()
     finally:

@@ -1,44 +1,56 @@
-"""How ranks find each other: each publishes a word in the group's folder and waits for the words of the others."""
+"""How the members of a group find each other: the only place where an adapter gets addresses from.
+
+Each member tells the laboratory the port that it offers, if any; when all have come, each gets the addresses of all.
+The hosts in them are those of the group's placements. It needs nothing but the channel: no common folder, no name
+service.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
+import fcntl
 import socket
-import time
-from typing import Any, List, Tuple
+import struct
+from typing import Any, Callable, List, Tuple
 
-PATIENCE_S = 120.0
-POLL_S = 0.02
+from steplab_worker.job import GroupJob
+from steplab_worker.messages import Meet, Met
+from steplab_worker.placement import Placement
 
-
-class NobodyCame(RuntimeError):
-    """A rank waited in vain for the others."""
-
-
-def meet(folder: str, topic: str, rank: int, workers: int, word: Any, patience_s: float = PATIENCE_S) -> List[Any]:
-    """Publish a JSON value under a topic; the values of all ranks, in order."""
-    _publish(os.path.join(folder, "%s.%d" % (topic, rank)), word)
-    deadline = time.monotonic() + patience_s
-    words = []
-    for other in range(workers):
-        path = os.path.join(folder, "%s.%d" % (topic, other))
-        while not os.path.exists(path):
-            if time.monotonic() > deadline:
-                raise NobodyCame("rank %d waited %.0f s for the address of rank %d" % (rank, patience_s, other))
-            time.sleep(POLL_S)
-        with open(path, encoding="utf-8") as file:
-            words.append(json.load(file))
-    return words
+SIOCGIFADDR = 0x8915
+Ask = Callable[..., Any]  # a message and the kind of its answer
 
 
-def _publish(path: str, word: Any) -> None:
-    """Written aside and moved, so that nobody reads half a word."""
-    aside = path + ".new"
-    with open(aside, "w", encoding="utf-8") as file:
-        json.dump(word, file)
-    os.replace(aside, path)
+class Rendezvous:
+    """Where one member of a group meets the others."""
+
+    def __init__(self, group: GroupJob, ask: Ask):
+        self.place: Placement = group.placement
+        self._ask = ask
+
+    def meet(self, port: int = 0) -> List[str]:
+        """Offer a port of this host, or none; the addresses of all members by number, empty where none is offered."""
+        met: Met = self._ask(Meet(port), Met)
+        return met.addresses
+
+    def addresses(self) -> Tuple[List[str], socket.socket]:
+        """An address for a server of each member; the port of this one is held by the socket returned."""
+        holder = hold_port()
+        return self.meet(holder.getsockname()[1]), holder
+
+    def listener(self) -> socket.socket:
+        """A listening socket on this member's own address alone."""
+        listener = socket.socket(_family(self.place.address), socket.SOCK_STREAM)
+        listener.bind((self.place.address, 0))
+        listener.listen(128)
+        return listener
+
+    @property
+    def interface(self) -> str:
+        """The network interface that has this member's address."""
+        for _, name in socket.if_nameindex():
+            if _address_of(name) == self.place.address:
+                return name
+        raise OSError("no network interface of %s has the address %s" % (socket.gethostname(), self.place.address))
 
 
 def hold_port() -> socket.socket:
@@ -53,28 +65,15 @@ def hold_port() -> socket.socket:
     return holder
 
 
-def addresses(folder: str, topic: str, rank: int, workers: int) -> Tuple[List[str], socket.socket]:
-    """`host:port` of every rank, each port held by its rank through the socket returned."""
-    holder = hold_port()
-    mine = {"place": _place(), "host": _own_host(), "port": holder.getsockname()[1]}
-    words = meet(folder, topic, rank, workers, mine)
-    together = len({word["place"] for word in words}) == 1
-    return ["%s:%d" % ("127.0.0.1" if together else word["host"], word["port"]) for word in words], holder
+def _family(address: str) -> int:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def _place() -> str:
-    """What two ranks have in common if they can reach each other through the loopback interface."""
-    try:
-        return socket.gethostname() + " " + os.readlink("/proc/self/ns/net")
-    except OSError:
-        return socket.gethostname()
-
-
-def _own_host() -> str:
-    """The address of this host that others can reach: that of the route outward, or of its name."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
-        probe.connect(("192.0.2.1", 9))  # documentation address (RFC 5737); a datagram socket sends nothing here
-        return str(probe.getsockname()[0])
-    with contextlib.suppress(OSError):
-        return socket.gethostbyname(socket.gethostname())
-    return "127.0.0.1"
+def _address_of(interface: str) -> str:
+    """An interface's address, empty if it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        request = struct.pack("256s", interface.encode()[:15])
+        try:
+            return socket.inet_ntoa(fcntl.ioctl(asked, SIOCGIFADDR, request)[20:24])
+        except OSError:
+            return ""

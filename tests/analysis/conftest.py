@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from steplab.core.record import DataInfo, Mode, Rank, Record
+from steplab.core.resolution import graph_of, resolve
 from steplab.core.trial import Level, trial_id
 from steplab.store.columns import trial_row
-from steplab.study.resolution import graph_of, resolve
 from steplab_worker.adapters.synthetic import BEFORE_MEETING, DECLARATION, DRAWN, TimeLaw
 from steplab_worker.job import TrialJob
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from steplab.cli._report import report_data
+from steplab.api.results.report_data import report_data
+from steplab.api.results.results import Results
 from steplab.core.errors import EnvironmentFault
 from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab.report.browser import find_browser
@@ -94,7 +95,7 @@ def report_of(folder: Path) -> str:
     """Write a study's report; its address. The ceilings are not this machine's own, which another test may measure."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ceilings, "known_ceilings", lambda: ROOFS)
-        page = render(content(report_data(folder)))
+        page = render(content(report_data(Results(folder))))
     made = folder / "report.html"
     made.write_text(page, encoding="utf-8")
     return made.as_uri()

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from steplab.cli._report import report_data
+from steplab.api.results.report_data import report_data
+from steplab.api.results.results import Results
 from steplab.report.html import content, render
 
 Watch = Callable[..., Any]
@@ -19,7 +20,7 @@ FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer", "velox")
 
 def shown(watch: Watch, folder: Path) -> Any:
     page = folder / "report.html"
-    page.write_text(render(content(report_data(folder))), encoding="utf-8")
+    page.write_text(render(content(report_data(Results(folder)))), encoding="utf-8")
     seen = watch(page.as_uri(), offline=True)
     assert seen.complaints == []
     assert seen.page.evaluate("window.hacked") is None

@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page
 
-from steplab.cli._report import report_data
+from steplab.api.results.report_data import report_data
+from steplab.api.results.results import Results
 from steplab.planning.predict import predict_table
 
 STEPLAB = Path(sys.executable).with_name("steplab")
@@ -85,7 +86,7 @@ def test_every_offered_model_predicts_as_in_python(watch: Watch, rich: Path, ric
     page = watch(rich_page).page
     names = page.eval_on_selector_all("#model option", "all => all.map(one => one.value)")
     assert {"hybrid", "generic", "pmnf", "quadratic", "linear"} <= set(names)
-    judged = {one.name: one.model for one in report_data(rich).models.judged}
+    judged = {one.name: one.model for one in report_data(Results(rich)).models.judged}
     for name in names:
         page.select_option("#model", name)
         for strategy, batch_size, workers in (("sync", 16, 1), ("accumulate:2", 40, 2), ("sync", 1000, 17)):
@@ -106,7 +107,7 @@ def test_another_interval_is_that_of_predict_too(watch: Watch, rich: Path, rich_
     page.select_option("select[data-factor=strategy]", "sync")
     page.fill("input[data-factor=workers]", "40")
     page.fill("input[data-factor=batch_size]", "500")
-    model = next(one.model for one in report_data(rich, "generic").models.judged)
+    model = next(one.model for one in report_data(Results(rich), "generic").models.judged)
     row = pd.DataFrame([{"strategy": "sync", "batch_size": 500, "workers": 40}])
     (told,) = predict_table(model, row, 0.8)
     assert number(page, "result-time", "low") == pytest.approx(told.low, rel=1e-12)

@@ -106,7 +106,7 @@ def test_extra_p_gives_back_what_it_was_given(folder: Path, in_process: Callable
         (("--to", "x.json"), "a trace goes into a .json file"),
         (("--table", "layers", "--to", "mlflow:x"), "takes the table trials"),
         (("--table", "trace", "--to", "x.json", "--trial", "abc"), "there is no trial 'abc'"),
-        (("--to", "x.csv", "--trial", "abc"), "goes with --table trace only"),
+        (("--to", "x.csv", "--trial", "abc"), "goes with the table 'trace' only"),
         (("--table", "nothing", "--to", "x.csv"), "there is no table 'nothing'"),
     ],
 )

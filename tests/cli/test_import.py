@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steplab.cli.import_ import _level
+from steplab.cli._options import level
 
 DATA = Path(__file__).parents[1] / "data"
 MMU = (DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv")
@@ -142,5 +142,5 @@ def test_averages_without_noise_make_no_difference_sure(
 
 
 def test_a_number_of_hundreds_of_digits_is_a_word() -> None:
-    assert _level("9" * 400) == "9" * 400
-    assert _level(str(10**30)) == 1e30
+    assert level("9" * 400) == "9" * 400
+    assert level(str(10**30)) == 1e30

@@ -61,7 +61,7 @@ def test_input_classes_and_options_change_the_network():
     [
         (["lenet5", "--input", "3x0x4"], "'3x0x4' is not a shape"),
         (["lenet5", "--input", "3 by 4"], "is not a shape"),
-        (["lenet5", "--set", "filters"], "'filters' is not an option"),
+        (["lenet5", "--set", "filters"], "'filters' is not NAME=VALUE"),
         (["onnx:none.onnx"], "there is no such file"),
         (["onnx:none.onnx", "--classes", "3"], "are for built-in networks"),
         (["resnet"], "there is no network 'resnet'"),

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from steplab import kinds
 from steplab.core import catalogue
-from steplab.runner.directing.director import Undirected
+from steplab.kinds.director import Undirected
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import GroupKey
 from steplab.runner.ranks.pool import Pool
-from steplab_worker import networks
 from steplab_worker.job import TrialJob
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -74,7 +74,7 @@ def trial_job(
     learning_rate: float = 0.002,
 ) -> TrialJob:
     """The job of a proof, at a network's usual input unless a shape is given."""
-    known = None if network.startswith("every-kind") else networks.module(network)
+    known = None if network.startswith("every-kind") else catalogue.network_module(network)
     return TrialJob(
         trial="proof",
         replicate=1,
@@ -82,6 +82,7 @@ def trial_job(
         config=proof,
         network=network,
         network_options=network_options or {},
+        network_file=catalogue.network_file(network) if known else "",
         input_shape=shape or (known.INPUT if known else (1,)),
         classes=10,
         dataset="",
@@ -97,6 +98,7 @@ def trial_job(
         phases=True,
         memory_limit_bytes=0,
         seed=1,
+        learns=kinds.named(kind).learns,
     )
 
 

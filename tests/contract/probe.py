@@ -5,13 +5,14 @@ Runs inside a framework's environment (Python 3.8 syntax, NumPy). The job's `con
 
 import json
 import sys
+import types
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import numpy as np
 
-from steplab_worker import loop, networks, rank
+from steplab_worker import kinds, networks, rank
 from steplab_worker.graph import Builder, Graph
 from steplab_worker.messages import Measurement, ModeTimes
 
@@ -59,16 +60,16 @@ def every_kind(dimensions: int) -> Graph:
     return net.graph()
 
 
-def build(name, options=None, input_shape=None, classes=None):
+def build(name, options=None, input_shape=None, classes=None, file=""):
     """Networks as the laboratory knows them, without dropout, and those of `every_kind`."""
     if name.startswith("every-kind-"):
         return every_kind(int(name[len("every-kind-")]))
-    return networks_build(name, options, input_shape, classes).without_dropout()
+    return networks_build(name, options, input_shape, classes, file).without_dropout()
 
 
 def batches(job, number, rows):
     """Seeded batches; labels of the reconstruction play no part."""
-    graph = build(job.network, job.network_options, job.input_shape, job.classes)
+    graph = build(job.network, job.network_options, job.input_shape, job.classes, job.network_file)
     rng = np.random.default_rng(3)
     for _ in range(number):
         samples = rng.standard_normal((rows, *graph.input_shape)).astype(np.float32)
@@ -347,16 +348,16 @@ def torch_buffers(job, session):
     return {"buffers": {name: one.tolist() for name, one in session.state().items() if "running" in name}}
 
 
-def prove(job, session, ask):
-    """In place of the measuring loop."""
+def prove(job, session, ask, rank):
+    """In place of any kind of trial."""
     proof = json.dumps(PROOFS[job.config["proof"]](job, session))
     return Measurement({"native": ModeTimes({"t_iter": []}, [])}, 0.0, methods={"proof": proof})
 
 
-def remember(group):
+def remember(group, rendezvous):
     """In place of opening the adapter: note which rank this is, then open it."""
     GROUPS.append(group)
-    return rank_open(group)
+    return rank_open(group, rendezvous)
 
 
 PROOFS = {
@@ -378,5 +379,6 @@ PROOFS = {
 
 if __name__ == "__main__":
     networks_build, rank_open = networks.build, rank._open
-    networks.build, rank._open, loop.measure = build, remember, prove
+    networks.build, rank._open = build, remember
+    kinds.module = lambda name: types.SimpleNamespace(run=prove)
     rank.main(sys.argv[1:])

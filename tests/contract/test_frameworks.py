@@ -1,6 +1,7 @@
 """What every framework must satisfy: the same network as PyTorch's, and the same training over several ranks.
 
-A new file in steplab_worker/adapters is tested at once, in its real environment, over every network it supports.
+A new file in steplab_worker/adapters is tested at once, in its real environment, over every network it supports; so is
+an extension, where it is installed.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from steplab import kinds
 from steplab.core import catalogue
-from steplab.study.resolution import unsupported
-from steplab_worker import networks
+from steplab.core.resolution import resolve
 from steplab_worker.weights import initial_weights
 
 SEED = 1  # of the weights, as in conftest.py
@@ -57,7 +58,8 @@ def str_or_way(one: str | dict[str, str]) -> str:
 def supports(framework: str, network: str, kind: str, **config: str) -> bool:
     if network in EVERY_KIND:
         return catalogue.framework(framework).layers is None
-    return not unsupported({"framework": framework, "network": network, "dataset": "cifar10", **config}, kind)
+    resolved = resolve({"framework": framework, "network": network, "dataset": "cifar10", **config})
+    return not kinds.named(kind).unsupported(resolved)
 
 
 def pairs(kind: str, names: list[str]) -> list[tuple[str, str]]:
@@ -67,10 +69,12 @@ def pairs(kind: str, names: list[str]) -> list[tuple[str, str]]:
 
 
 def inferences() -> list[tuple[str, str]]:
-    return [pair for pair in pairs("infer", networks.names()) if pair[0] not in TRAINING or pair[1] in INFERRED]
+    return [
+        pair for pair in pairs("infer", catalogue.network_names()) if pair[0] not in TRAINING or pair[1] in INFERRED
+    ]
 
 
-@pytest.mark.parametrize(("framework", "network"), pairs("step", networks.names() + EVERY_KIND))
+@pytest.mark.parametrize(("framework", "network"), pairs("step", catalogue.network_names() + EVERY_KIND))
 def test_network_learns_as_in_pytorch(ranks, framework, network):
     reference, found = ranks.against_torch(framework, "curve", network=network, **SMALL.get(network, {}))
     assert found["parameters"] == reference["parameters"]
@@ -87,8 +91,17 @@ def test_inference_gives_what_pytorch_gives(ranks, framework, network):
     assert found["differences"]["outputs"] < 1e-5
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
-@pytest.mark.parametrize("framework", [name for name in TRAINING if name != "torch"])
+def optimizers() -> list[tuple[str, str]]:
+    others = [(name, optimizer) for name in TRAINING if name != "torch" for optimizer in ("momentum", "adam")]
+    return [(name, optimizer) for name, optimizer in others if supports(name, "mlp", "step", optimizer=optimizer)]
+
+
+def convolution_or_not(framework: str) -> str:
+    """LeNet-5, or a network of dense layers for a framework that has no others."""
+    return "lenet5" if supports(framework, "lenet5", "step") else "mlp"
+
+
+@pytest.mark.parametrize(("framework", "optimizer"), optimizers())
 def test_optimiser_has_the_update_rule_of_pytorch(ranks, framework, optimizer):
     said = {"network": "mlp", "optimizer": optimizer, "learning_rate": 0.001}
     assert_same("mlp", trained(ranks, framework, **said)[0], trained(ranks, "torch", **said)[0])
@@ -96,28 +109,31 @@ def test_optimiser_has_the_update_rule_of_pytorch(ranks, framework, optimizer):
 
 @pytest.mark.parametrize(("framework", "options"), WAYS, ids=str_or_way)
 def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options):
-    one = trained(ranks, framework, network="lenet5", batch_size=8)[0]
-    two = trained(ranks, framework, network="lenet5", workers=2, options=options)
-    assert_same("lenet5", two[0], one)
+    network = convolution_or_not(framework)
+    one = trained(ranks, framework, network=network, batch_size=8)[0]
+    two = trained(ranks, framework, network=network, workers=2, options=options)
+    assert_same(network, two[0], one)
     for other in two[1:]:
         assert all(np.array_equal(other[name], two[0][name]) for name in one)
 
 
 @pytest.mark.parametrize(("framework", "options"), PHASED, ids=str_or_way)
 def test_phases_add_up_to_the_step(ranks, framework, options):
-    big = trained(ranks, framework, updates=2, network="lenet5", batch_size=16)[0]
-    said = {"network": "lenet5", "workers": 2, "accumulate": 2, "options": options}
+    network = convolution_or_not(framework)
+    big = trained(ranks, framework, updates=2, network=network, batch_size=16)[0]
+    said = {"network": network, "workers": 2, "accumulate": 2, "options": options}
     for weights in trained(ranks, framework, updates=2, mode="phased", **said):
-        assert_same("lenet5", weights, big)
+        assert_same(network, weights, big)
 
 
 @pytest.mark.parametrize("framework", ACCUMULATING)
 def test_accumulation_exchanges_once_in_four_batches_and_trains_as_one_big_batch(ranks, framework):
-    big = trained(ranks, framework, updates=2, network="lenet5", batch_size=32)[0]
+    network = convolution_or_not(framework)
+    big = trained(ranks, framework, updates=2, network=network, batch_size=32)[0]
     exchanges: list[list[int]] = []
-    said = {"network": "lenet5", "workers": 2, "accumulate": 4, "exchanges": exchanges}
+    said = {"network": network, "workers": 2, "accumulate": 4, "exchanges": exchanges}
     for weights in trained(ranks, framework, updates=2, **said):
-        assert_same("lenet5", weights, big)
+        assert_same(network, weights, big)
     assert exchanges == [[0, 0, 0, 1, 1, 1, 1, 2]] * 2
 
 
@@ -134,7 +150,7 @@ def trained(ranks, framework, updates=5, exchanges=None, learning_rate=0.05, mod
 
 def assert_same(network, weights, expected):
     """As far from the start, but for the rounding of float32."""
-    start = initial_weights(networks.build(network), SEED)
+    start = initial_weights(catalogue.build_network(network), SEED)
     assert sorted(weights) == sorted(expected) == sorted("/".join(key) for key in start)
     for key, begun in start.items():
         found, wanted = weights["/".join(key)], expected["/".join(key)]

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from steplab.cli._model_file import read_model, write_model
+from steplab.api.modelling.model_file import read_model, write_model
 from steplab.core.errors import ModelError, NotEnoughData
 from steplab.models import load_model_class, model_from_document, model_names, model_summaries
 

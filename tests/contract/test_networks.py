@@ -1,43 +1,48 @@
-"""What every network must satisfy; a new file in steplab_worker/networks is tested at once."""
+"""What every network must satisfy; a new file in steplab_worker/networks is tested at once, and so is an extension."""
 
 import pytest
 
+from steplab.core import catalogue
 from steplab.costs.counting import COUNTING
 from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
-from steplab_worker import networks
 from steplab_worker.graph import GraphError, size
 from steplab_worker.layers import KINDS
 from steplab_worker.options import Option
 from steplab_worker.weights import initial_weights
 
 BATCH = 2
-NAMES = networks.names()
-IMAGES = [name for name in NAMES if networks.module(name).INPUT[0] == 3]
+NAMES = catalogue.network_names()
+IMAGES = [name for name in NAMES if catalogue.network_module(name).INPUT[0] == 3]
 # Volumes are counted in PyTorch at a smaller size, to be quick.
 SMALLER = {"resattnet3d18": (1, 32, 32, 32)}
-USUAL = [(name, SMALLER.get(name, networks.module(name).INPUT)) for name in NAMES]
+USUAL = [(name, SMALLER.get(name, catalogue.network_module(name).INPUT)) for name in NAMES]
 OTHERS = [(name, (3, extent, extent)) for name in IMAGES for extent in (32, 64)]
 SIZES = USUAL + [one for one in OTHERS if one not in USUAL]
 
 
 @pytest.fixture(scope="session")
-def counted(in_torch):
-    """What PyTorch and its counter say of every network at every size."""
+def counted(in_torch, request):
+    """What PyTorch and its counter say, at every size, of every network that is looked at."""
+    selected = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
+    sizes = [(name, shape) for name, shape in SIZES if name in selected]
     # Networks really run at their usual size; at the others PyTorch only follows the shapes, which is quicker.
-    jobs = [[name, shape, BATCH, "cpu" if (name, shape) in USUAL else "meta"] for name, shape in SIZES]
+    jobs = [
+        [name, shape, BATCH, "cpu" if (name, shape) in USUAL else "meta", catalogue.network_file(name)]
+        for name, shape in sizes
+    ]
     answers = in_torch("flops", {"networks": jobs})["networks"]
-    return dict(zip(SIZES, answers, strict=True))
+    return dict(zip(sizes, answers, strict=True))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_parameters_are_the_published_ones(name):
-    assert networks.build(name).parameters == networks.module(name).PARAMETERS
+    assert catalogue.build_network(name).parameters == catalogue.network_module(name).PARAMETERS
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_file_says_what_it_is(name):
-    module = networks.module(name)
+    module = catalogue.network_module(name)
     assert module.__doc__
     assert module.build.__doc__
     assert all(isinstance(option, Option) and not option.problem(option.default) for option in module.OPTIONS.values())
@@ -45,10 +50,10 @@ def test_the_file_says_what_it_is(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_level_of_every_option_builds(name):
-    for key, option in networks.module(name).OPTIONS.items():
+    for key, option in catalogue.network_module(name).OPTIONS.items():
         for level in option.levels or (option.default,):
             try:
-                graph = networks.build(name, {key: level})
+                graph = catalogue.build_network(name, {key: level})
             except GraphError as error:  # two options may exclude each other, but must say so
                 assert key in str(error)
             else:
@@ -58,12 +63,14 @@ def test_every_level_of_every_option_builds(name):
 @pytest.mark.parametrize(("name", "extent"), [(name, extent) for name in IMAGES for extent in (32, 64, 224)])
 def test_image_networks_build_for_cifar_tinyimagenet_and_imagenet(name, extent):
     for classes in (10, 200):
-        assert networks.build(name, input_shape=(3, extent, extent), classes=classes).output_shape == (classes,)
+        assert catalogue.build_network(name, input_shape=(3, extent, extent), classes=classes).output_shape == (
+            classes,
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_initial_weights_cover_every_weight(name):
-    graph = networks.build(name, input_shape=SMALLER.get(name))
+    graph = catalogue.build_network(name, input_shape=SMALLER.get(name))
     trainable = {(layer.name, key) for layer in graph.layers for key in layer.weights}
     made = initial_weights(graph, seed=0)
     assert trainable <= set(made)
@@ -73,15 +80,15 @@ def test_initial_weights_cover_every_weight(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cost_of_every_layer_is_known_and_adds_up(name):
-    made = cost(from_graph(networks.build(name), BATCH))
+    made = cost(from_graph(catalogue.build_network(name), BATCH))
     assert made.unknown == ()
-    assert made.parameters == networks.module(name).PARAMETERS
+    assert made.parameters == catalogue.network_module(name).PARAMETERS
     assert made.totals.forward_flops == sum(layer.totals.forward_flops for layer in made.layers)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_flops_grow_with_the_batch_and_parameters_do_not(name):
-    one, three = (cost(from_graph(networks.build(name), batch)) for batch in (1, 3))
+    one, three = (cost(from_graph(catalogue.build_network(name), batch)) for batch in (1, 3))
     assert three.totals.forward_flops == 3 * one.totals.forward_flops
     assert three.totals.backward_flops == 3 * one.totals.backward_flops
     assert three.parameters == one.parameters
@@ -94,20 +101,20 @@ def test_every_kind_can_be_counted(kind):
 
 @pytest.mark.parametrize(("name", "shape"), SIZES)
 def test_pytorch_has_the_same_parameters_and_output(counted, name, shape):
-    graph, said = networks.build(name, input_shape=shape), counted[name, shape]
+    graph, said = catalogue.build_network(name, input_shape=shape), counted[name, shape]
     assert said["parameters"] == graph.parameters
     assert said["output"] == [BATCH, *graph.output_shape]
 
 
 @pytest.mark.parametrize(("name", "shape"), SIZES)
 def test_forward_flops_equal_those_of_pytorchs_counter(counted, name, shape):
-    totals = cost(from_graph(networks.build(name, input_shape=shape), BATCH)).totals
+    totals = cost(from_graph(catalogue.build_network(name, input_shape=shape), BATCH)).totals
     assert totals.forward_matmul_flops == counted[name, shape]["forward"]
 
 
 @pytest.mark.parametrize(("name", "shape"), SIZES)
 def test_forward_and_backward_flops_equal_those_of_pytorchs_counter(counted, name, shape):
-    graph = networks.build(name, input_shape=shape)
+    graph = catalogue.build_network(name, input_shape=shape)
     totals = cost(from_graph(graph, BATCH)).totals
     both = totals.forward_matmul_flops + totals.backward_matmul_flops
     assert both == counted[name, shape]["both"] - too_much_for_groups(graph)

@@ -8,7 +8,6 @@ import pytest
 
 from steplab.design.plan import plan
 from steplab.study.file import read_study
-from steplab.study.resolution import unsupported
 
 STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.toml"))
 
@@ -20,7 +19,7 @@ def test_a_ready_study_can_be_planned(path: Path) -> None:
     assert study.about.description
     trials = plan(study)
     assert trials
-    refused = {unsupported(trial.config, study.about.kind) for trial in trials} - {""}
+    refused = {study.kind.unsupported(trial.resolved) for trial in trials} - {""}
     assert not refused
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from steplab.analysis.roofline.points import Roofline, RooflinePoint
-from steplab.cli._roofline_source import rooflines
+from steplab.api.results.rooflines import roofline
 from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab.store import tables
 
@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def measured(folder: Path) -> list[Roofline]:
     """The rooflines of both."""
-    return rooflines(str(folder), ROOFS, batch=1, shape="", threads=0, modules=None)
+    return roofline(folder, ROOFS).rooflines
 
 
 def of(measured: list[Roofline], network: str) -> list[RooflinePoint]:

@@ -51,7 +51,7 @@ def test_a_study_of_them_runs_in_two_ranks_and_is_analysed(extended: Run, study_
     path = study_file("extended", design="seed = 1\n[data]\nsamples = 500", batch_size=[8], **factors)
     assert extended("run", path, "--out", "out", "--json").json["ok"] == 8
     assert len(extended("analyze", "out", "--json").json["groups"]) == 4
-    assert len(extended("slowest", "out").out.strip()) == 16
+    assert extended("slowest", "out", "--json").json["t_iter"] > 0
 
 
 def test_several_ranks_are_started_by_the_launcher_that_their_framework_names(

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from steplab.cli import _report
-from steplab.cli._report import fitter, report_data
+from steplab.api.results import report_data as reading
+from steplab.api.results.report_data import fitter, report_data
+from steplab.api.results.results import Results
 from steplab.report.html import content, render
 from steplab.report.tables import failures, unsupported
 
@@ -34,12 +35,12 @@ def test_a_large_study_has_its_models_fitted_beside(
 ) -> None:  # fmt: skip
     path = study_file(batch_size=[8, 16, 32, 64], workers=[1, 2, 3, 4], noise=0.05)
     assert steplab("run", path, "--out", "out").code == 0
-    here = report_data(tmp_path / "out").models
-    monkeypatch.setattr(_report, "FOR_A_PROCESS", 10)
+    here = report_data(Results(tmp_path / "out")).models
+    monkeypatch.setattr(reading, "FOR_A_PROCESS", 10)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     with fitter(tmp_path / "out") as beside:
         assert beside is not None
-        there = report_data(tmp_path / "out", beside=beside).models
+        there = report_data(Results(tmp_path / "out"), beside=beside).models
     assert [(one.name, one.mape, one.formula) for one in there.judged] == [
         (one.name, one.mape, one.formula) for one in here.judged
     ]
@@ -60,7 +61,7 @@ def test_unsupported_trials_have_a_table_of_their_own(
 ) -> None:
     path = study_file(strategy=["sync", "ps-sync"], fault=["none", "raise"], measure="retries = 0")
     assert steplab("run", path, "--out", "out").code == 3
-    data = report_data(tmp_path / "out")
+    data = report_data(Results(tmp_path / "out"))
     assert (data.analysis.failed, data.analysis.unsupported) == (2, 4)
     assert [len(table(data).rows) for table in (failures, unsupported)] == [2, 4]
     page = render(content(data))

@@ -73,7 +73,7 @@ def test_one_damaged_record_does_not_keep_the_others_from_being_cached(small: St
         assert segments(small) == [3]
 
 
-@pytest.mark.parametrize("name", [*(f"{table}.parquet" for table in cache.NAMES), cache.INDEX])
+@pytest.mark.parametrize("name", [*(f"{table}.parquet" for table in tables.Tables.names()), cache.INDEX])
 @pytest.mark.parametrize("harm", ["empty", "missing", "truncated", "foreign", "flipped", "fifo", "link", "directory"])
 def test_a_damaged_cache_is_made_again(cached: StudyFolder, tmp_path: Path, name: str, harm: str) -> None:
     path = segment_folder(cached) / name

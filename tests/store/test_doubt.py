@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.trial import trial_id
-from steplab.runner.directing.step import is_precise
+from steplab.kinds.blocks import is_precise
 from steplab.store import tables
 from steplab.store.columns import trial_row
 from steplab.store.doubt import OUTLIERS, kind_of

@@ -17,7 +17,7 @@ def counted(module, x, backend):
     return forward, counter.get_total_flops(), list(y.shape)
 
 
-def measure(name, shape, batch, device):
+def measure(name, shape, batch, device, file=""):
     import torch
     from torch.nn.attention import SDPBackend
 
@@ -25,7 +25,7 @@ def measure(name, shape, batch, device):
     from steplab_worker.adapters.torch.layers import build_module
     from steplab_worker.weights import initial_weights
 
-    graph = networks.build(name, input_shape=shape)
+    graph = networks.build(name, input_shape=shape, file=file)
     module = build_module(graph, initial_weights(graph, seed=1)).to(device)
     x = torch.rand((batch, *shape), device=device)
     # Unfused attention is made of matrix products that the counter sees.

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from steplab_worker import loop, networks
+from steplab_worker import networks
 from steplab_worker.adapters import replay, synthetic
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.kinds import infer
 from steplab_worker.messages import Iterate, Measurement
+from steplab_worker.placement import Placement
+from steplab_worker.rendezvous import Rendezvous
 
 LAW = {"io_s": 0.5, "h2d_s": 0.25, "compute_s": 3.0, "sample_s": 1.5}
 BATCH = 4
@@ -22,7 +25,7 @@ def job() -> TrialJob:
         trial="t", replicate=0, kind="infer", config={}, network="mlp", network_options={}, input_shape=(1, 28, 28),
         classes=10, dataset="mnist", data_folder="", batch_size=BATCH, accumulate=1, strategy="sync", optimizer="sgd",
         learning_rate=0.01, loader_workers=0, prefetch=2, options={**options, **LAW}, phases=True,
-        memory_limit_bytes=0, seed=1,
+        memory_limit_bytes=0, seed=1, learns=False,
     )  # fmt: skip
 
 
@@ -37,9 +40,10 @@ def three_blocks() -> Any:
 
 @pytest.fixture
 def measured() -> Measurement:
-    adapter = synthetic.Adapter(GroupJob("synthetic", 0, 1, 1, ""))
+    group = GroupJob("synthetic", 0, 1, 1, (Placement("here", 0, "127.0.0.1"),))
+    adapter = synthetic.Adapter(group, Rendezvous(group, three_blocks()))
     graph = networks.build("mlp", {n: o.default for n, o in networks.module("mlp").OPTIONS.items()}, (1, 28, 28), 10)
-    return loop.measure(job(), adapter.session(job(), graph, {}), three_blocks())
+    return infer.run(job(), adapter.session(job(), graph, {}), three_blocks(), 0)
 
 
 def test_latency_is_loading_and_forward_without_reading(measured: Measurement) -> None:
@@ -58,6 +62,6 @@ def test_a_recorded_inference_replays_its_times(measured: Measurement, forgotten
     kept = {name: values for name, values in native.columns.items() if name not in forgotten}
     rank = {"rank": 0, "modes": {"native": {"warmup": native.warmup, "columns": kept}}, "loss": 0.0}
     session = replay.Session({"status": "ok", "reason": "", "versions": {}, "ranks": [rank]}, rank=0)
-    again = loop.measure(job(), session, three_blocks()).modes["native"].columns
+    again = infer.run(job(), session, three_blocks(), 0).modes["native"].columns
     for name, values in kept.items():
         assert again[name] == pytest.approx(values), name

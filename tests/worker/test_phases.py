@@ -16,8 +16,10 @@ HOME = ROOT / "src/steplab_worker/phases.py"
 TREES = {path: ast.parse(path.read_text()) for path in sorted((ROOT / "src").rglob("*.py")) if path != HOME}
 PAGES = sorted((ROOT / "src").rglob("*.js")) + sorted((ROOT / "src").rglob("*.html"))
 FEWEST = 3  # two phases in a row are a formula, three a list
-# What each phase depends on is the S-SGD model itself; its table names them all.
-ALLOWED = {"src/steplab/models/ssgd.py": "REGRESSORS"}
+ALLOWED = {
+    "src/steplab/models/ssgd.py": "REGRESSORS",  # what each phase depends on: the S-SGD model itself
+    "src/steplab/kinds/infer.py": "native_phases",  # which of them a native inference times
+}
 
 
 def lists_of_phases(tree: ast.AST) -> Iterator[ast.expr]:
@@ -64,7 +66,7 @@ def name_of(path: Path) -> str:
 
 def allowed(path: Path, tree: ast.Module) -> list[ast.expr]:
     name = ALLOWED.get(name_of(path))
-    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
     return [node.value for node in assigned if ast.unparse(node.targets[0]) == name]
 
 

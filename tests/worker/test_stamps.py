@@ -40,7 +40,7 @@ def queue() -> Queue:
 
 
 def test_a_native_block_waits_for_the_device_at_its_ends_only(queue: Queue) -> None:
-    times = loop._NativeBlock(queue, queue.source())(50)["t_iter"]
+    times = loop.NativeBlock(queue, queue.source())(50)["t_iter"]
     assert queue.waits == 2
     assert times == pytest.approx([3.0 + 4 * 1e-4 + 4 * 0.5 + 1e-4] * 50)
 

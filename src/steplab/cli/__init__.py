@@ -42,7 +42,7 @@ def command_extensions() -> Mapping[str, Extension]:
 
 
 def listed() -> dict[str, Path]:
-    """All commands that can be called, our own first."""
+    """All commands that can be called and their files, our own first."""
     added = {name: found.file for name, found in command_extensions().items() if found.file and not found.problem}
     return command_files() | added
 

@@ -6,12 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steplab.analysis.effects.sentences import TABLE_COLUMNS, describe, table_rows
-from steplab.analysis.scaling.series import Estimate, Scaling
-from steplab.analysis.scaling.why import Why
-from steplab.analysis.sentences import sentences
-from steplab.analysis.study import Analysis
-from steplab.analysis.summary import Group
+from steplab.api.results.findings import (
+    TABLE_COLUMNS,
+    Analysis,
+    Estimate,
+    Group,
+    Scaling,
+    Why,
+    describe,
+    sentences,
+    table_rows,
+)
 from steplab.cli._output import console, table
 from steplab.core.trial import Level
 from steplab.core.units import seconds, span

@@ -1,19 +1,14 @@
-"""How a roofline is shown: tables of 80 columns, a JSON document, a page with the chart in it."""
+"""How a roofline is shown on a terminal: tables of 80 columns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from steplab.api.results.roofline_words import sentences
+from steplab.api.results.rooflines import Ceiling, Ceilings, Roofline, RooflinePoint
 from steplab.cli._output import console, table
-from steplab.core.errors import InputError, allowed
 from steplab.core.units import count, seconds
-
-if TYPE_CHECKING:
-    from steplab.analysis.roofline.points import Roofline, RooflinePoint
-    from steplab.costs.roofs import Ceiling, Ceilings
 
 WIDTH = 80
 SMALL = 0.01  # of all the time: what is less is not worth a line
@@ -91,125 +86,3 @@ def _row(point: RooflinePoint, timed: bool) -> list[object]:
     told = None if share is None else f"{share:.0%}" + ("" if point.judged else "?") + (" !" if point.above else "")
     rate = None if point.flops_per_s is None else count(point.flops_per_s)
     return [*head, intensity, None if point.seconds is None else seconds(point.seconds), rate, told]
-
-
-def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[str]:
-    """What the points say: which side they are on, what is too short, what cannot be; with the marks of the latter."""
-    from steplab.analysis.roofline.points import above
-
-    single = [point for point in roofline.points if point.kind != "phase"]
-    if not single:
-        return []
-    made = [_sides(single)]
-    if roofline.estimated:
-        made.append("estimated: no time was measured; the FLOP/s are what the roof allows at most")
-    elif any(not point.judged for point in single):
-        made.append(f"{short}: too short to be judged")
-    high = above(roofline.points)
-    if high:
-        made.append(
-            f"{wrong}: {len(high)} above their roof, which cannot be; the ceilings may come from a busy machine "
-            "(--remeasure), or the framework needs fewer operations than are counted (Winograd, FFT)"
-        )
-    return made
-
-
-def _sides(points: Sequence[RooflinePoint]) -> str:
-    compute = [point for point in points if point.bound == "compute"]
-    told = f"{len(compute)} of {len(points)} are bound by arithmetic, {len(points) - len(compute)} by bandwidth"
-    total = sum(point.seconds or 0.0 for point in points)
-    share = sum(point.seconds or 0.0 for point in compute) / total if total else 0.0
-    return told + (f"; the former take {share:.0%} of the time" if total else "")
-
-
-def document(roofs: Ceilings, made: list[Roofline]) -> dict[str, Any]:
-    """The JSON document."""
-    return {
-        "machine": roofs.machine,
-        "origin": roofs.origin,
-        "source": roofs.source,
-        "date": roofs.date or None,
-        "notes": [*roofs.notes, *dict.fromkeys(note for one in made for note in one.notes)],
-        "ceilings": [_ceiling(row) for row in roofs.rows],
-        "points": [point_document(one, point) for one in made for point in one.points],
-    }
-
-
-def _ceiling(row: Ceiling) -> dict[str, Any]:
-    levels = [
-        {
-            "name": level.name,
-            "bytes_per_s": level.bytes_per_s,
-            "capacity_bytes": level.capacity,
-            "spread": level.spread,
-            "kernel": level.kernel,
-        }
-        for level in row.levels
-    ]
-    return {
-        "threads": row.threads or None,
-        "flops_per_s": row.flops_per_s,
-        "bytes_per_s": row.bytes_per_s,
-        "spread": row.spread,
-        "ridge": row.ridge,
-        "other_cpu_share": row.others,
-        "levels": levels,
-    }
-
-
-def point_document(roofline: Roofline, point: RooflinePoint) -> dict[str, Any]:
-    """A point in JSON; where no time was measured, `flops_per_s` is what the roof allows and `estimated` says so."""
-    return {
-        "configuration": roofline.title,
-        "threads": roofline.ceiling.threads or None,
-        "layer": point.layer,
-        "kind": point.kind,
-        "pass": point.of,
-        "flops": point.flops,
-        "bytes": point.bytes,
-        "intensity": point.intensity,
-        "seconds": point.seconds,
-        "flops_per_s": point.attainable if point.flops_per_s is None else point.flops_per_s,
-        "attainable_flops_per_s": point.attainable,
-        "bound": point.bound,
-        "roof": point.roof,
-        "share_of_roof": point.share_of_roof,
-        "estimated": point.seconds is None,
-        "judged": point.judged,
-        "above_roof": point.above,
-    }
-
-
-def check_page(out: Path) -> None:
-    """Say what is wrong with the name of a page before anything is measured."""
-    if out.suffix != ".html":
-        raise InputError(f"{out.name!r} has no known ending", where="--out", hint=allowed([".html"]))
-    if not out.absolute().parent.is_dir():
-        raise InputError("there is no such folder", where=f"--out {out.parent}", hint="make it first")
-
-
-def write_page(out: Path, made: list[Roofline]) -> None:
-    """One self-contained page with a chart for each configuration."""
-    import jinja2
-    from plotly.offline import get_plotlyjs
-
-    from steplab.analysis.roofline.chart import figure
-    from steplab.store.records import write_file
-
-    # "</script>" inside a name would end the script; in JSON the slash may be escaped.
-    charts = [figure(one).to_json().replace("</", "<\\/").replace("<!--", "<\\u0021--") for one in made]
-    page = jinja2.Environment(autoescape=True).from_string(PAGE)
-    notes = [(*sentences(one, "faint", "above a line"), *one.notes) for one in made]
-    text = page.render(plotly=get_plotlyjs(), charts=list(zip(charts, notes, strict=True)))
-    write_file(out, text.encode())
-
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Roofline</title>
-<style>body{font-family:system-ui,sans-serif;max-width:1100px;margin:1rem auto;padding:0 1rem}p{margin:.3rem 0}</style>
-<script>{{ plotly|safe }}</script></head><body>
-{% for chart, notes in charts %}<div id="c{{ loop.index }}"></div>
-{% for note in notes %}<p>{{ note }}</p>{% endfor %}
-<script>(function(f){Plotly.newPlot("c{{ loop.index }}",f.data,f.layout,{responsive:true})})({{ chart|safe }})</script>
-{% endfor %}</body></html>
-"""

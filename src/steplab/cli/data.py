@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import steplab
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
-from steplab.core.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from steplab.runner.data.check import DataCheck
+    from steplab.api.machine.datasets import DataCheck
 
 app = command_app(__doc__)
 
@@ -23,10 +22,7 @@ def list_(json: JsonOption = False) -> None:
 
     Example: steplab data list --json
     """
-    from steplab.runner.data.datasets import describe
-    from steplab_worker import data
-
-    rows = [describe(name) for name in data.datasets()]
+    rows = steplab.list_datasets()
     if json:
         print_json({"datasets": rows})
         return
@@ -50,31 +46,13 @@ def make(
 
     Example: steplab data make cifar10 --samples 5000 --out cifar10
     """
-    from steplab.runner.data import datasets
-    from steplab_worker import data
-
-    begun = time.perf_counter()
-    usual = _usual_samples(name)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError("already exists", where=str(out), hint="name a new folder with --out")
-    datasets.make(out, name, samples or usual, seed)
-    sizes = {split: len(data.open_split(str(out), name, split)) for split in data.SPLITS}
-    seconds = time.perf_counter() - begun
+    made = steplab.make_dataset(name, out, samples, seed)
     if json:
-        print_json({"name": name, "folder": str(out), **sizes, "seed": seed, "seconds": seconds})
+        print_json(made.document())
         return
-    console().print(f"{name}: {sizes['train']:,} training and {sizes['test']:,} test samples in {out}, {seconds:.1f} s")
+    sizes = f"{made.train:,} training and {made.test:,} test samples"
+    console().print(f"{name}: {sizes} in {out}, {made.seconds:.1f} s")
     next_step(f"steplab data check {out}")
-
-
-def _usual_samples(name: str) -> int:
-    """How many samples a data set gets unless told; the name must be known."""
-    from steplab_worker import data
-
-    known = data.datasets()
-    if name not in known:
-        raise InputError(f"there is no data set {name!r}", hint=nearest(name, known))
-    return data.spec(name).generated
 
 
 @app.command()
@@ -87,9 +65,7 @@ def check(
 
     Example: steplab data check cifar10
     """
-    from steplab.runner.data import check
-
-    found = check.check(folder, name)
+    found = steplab.check_dataset(folder, name)
     if json:
         print_json(found)
         return

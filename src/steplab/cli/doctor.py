@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
-from steplab.cli import _extensions
+import steplab
+from steplab.cli import command_extensions
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
-FIRST = "torch"  # the framework to begin with, as `steplab init` does
 
 
 @app.command()
@@ -27,63 +26,33 @@ def doctor(
     if matrix:
         _matrix(as_json)
         return
-    from steplab.core.home import home
-    from steplab.runner.environments import registry
-    from steplab.runner.instruments import quietness
-    from steplab.runner.instruments.machine import energy_sources
-    from steplab.runner.ranks import leftovers
-    from steplab.runner.ranks.private_network import obstacle
-    from steplab_worker.machine import machine
-
-    leftovers.sweep()
-    about = asdict(machine())
-    rows = registry.listing()
-    noise = quietness.listen()
-    energy = energy_sources()
-    refused = obstacle()
-    added = _extensions.found()
+    checkup = steplab.doctor()
+    commands = tuple(command_extensions().values())  # these are the command line's own affair
+    checkup = replace(checkup, extensions=(*commands, *checkup.extensions))
     if as_json:
-        print_json(
-            {
-                "machine": about,
-                "environments": [asdict(row) for row in rows],
-                "noise": asdict(noise) | {"verdict": noise.verdict},
-                "energy": energy,
-                "extensions": _extensions.documents(added),
-                "private_network": {"available": not refused, "reason": refused},
-                "home": str(home()),
-                "data": os.environ.get("STEPLAB_DATA"),
-            }
-        )
+        print_json(checkup.document())
         return
-    show = console()
-    show.print(table(["this machine", ""], [[name, value or "-"] for name, value in about.items()], left=2))
-    cells = [[row.name, "ready" if row.ready else "no", row.version, row.reason] for row in rows]
+    _show(checkup)
+    next_step(checkup.first_step)
+
+
+def _show(checkup: steplab.Checkup) -> None:
+    show, noise = console(), checkup.noise
+    show.print(table(["this machine", ""], [[name, value or "-"] for name, value in checkup.machine.items()], left=2))
+    cells = [[row.name, "ready" if row.ready else "no", row.version, row.reason] for row in checkup.environments]
     show.print(table(["framework", "", "version", ""], cells, left=4))
-    if added:
-        show.print(_extensions.shown(added))
+    if checkup.extensions:
+        cells = [
+            [e.name, e.kind, "no" if e.problem else "ready", e.distribution, e.problem] for e in checkup.extensions
+        ]
+        show.print(table(["extension", "kind", "", "distribution", ""], cells, left=5))
     show.print(
         f"noise: {noise.verdict} (spread {noise.spread:.1%}, slowest of twenty +{noise.worst:.0%})", markup=False
     )
-    show.print(f"energy: {', '.join(energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
-    show.print(f"network of several ranks: {_network(refused)}", markup=False, soft_wrap=True)
-    show.print(f"environments and generated data: {home()}", markup=False, soft_wrap=True)
-    show.print(f"your own data: {os.environ.get('STEPLAB_DATA') or 'STEPLAB_DATA is not set'}", markup=False)
-    next_step(_first_step({row.framework for row in rows if row.ready}))
-
-
-def _first_step(ready: set[str]) -> str:
-    """What a newcomer does next: a study in a framework that is ready, PyTorch before others.
-
-    >>> _first_step({"synthetic", "replay"}), _first_step({"torch", "jax"}), _first_step({"synthetic", "jax"})
-    ('steplab env create torch', 'steplab init my-study', 'steplab init my-study --framework jax')
-    """
-    from steplab.core.catalogue import framework
-
-    real = sorted(name for name in ready if framework(name).needs_environment)
-    if not real:
-        return f"steplab env create {FIRST}"
-    return "steplab init my-study" + ("" if FIRST in real else f" --framework {real[0]}")
+    show.print(f"energy: {', '.join(checkup.energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
+    show.print(f"network of several ranks: {_network(checkup.no_private_network)}", markup=False, soft_wrap=True)
+    show.print(f"environments and generated data: {checkup.home}", markup=False, soft_wrap=True)
+    show.print(f"your own data: {checkup.data or 'STEPLAB_DATA is not set'}", markup=False)
 
 
 def _network(refused: str) -> str:
@@ -94,9 +63,9 @@ def _network(refused: str) -> str:
 
 def _matrix(as_json: bool) -> None:
     """Framework, network, strategy and distribution: yes, or why not."""
-    from steplab.runner.environments.support_matrix import summarised, support_matrix
+    from steplab.api.machine.doctor import summarised
 
-    rows = support_matrix()
+    rows = steplab.support_matrix()
     if as_json:
         print_json({"matrix": [asdict(row) | {"supported": not row.reason} for row in rows]})
         return

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import steplab
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 if TYPE_CHECKING:
-    from steplab.runner.environments.registry import Listed
+    from steplab.api.machine.environments import Listed
 
 app = command_app("Isolated framework environments, or an interpreter you already have.")
 
@@ -22,9 +23,7 @@ def list_(as_json: JsonOption = False) -> None:
 
     Example: steplab env list
     """
-    from steplab.runner.environments.registry import listing
-
-    _show(listing(), as_json)
+    _show(steplab.environments(), as_json)
 
 
 @app.command()
@@ -36,18 +35,15 @@ def create(
 
     Example: steplab env create torch
     """
-    from steplab.core.catalogue import framework_names
-    from steplab.core.errors import InputError, nearest
-    from steplab.runner.environments import registry
+    from steplab.api.machine.environments import expect_framework
 
     for name in names:
-        if name not in framework_names():
-            raise InputError(f"there is no framework {name!r}", hint=nearest(name, framework_names()))
-    show = console(stderr=True)
+        expect_framework(name)
+    show, rows = console(stderr=True), []
     for name in names:
         with show.status(f"{name}: installing, this can take minutes"):
-            registry.create(name, lambda text: show.print(text, markup=False))
-    _show([one for one in registry.listing() if one.name in names], as_json)
+            rows.append(steplab.create_environment(name, lambda text: show.print(text, markup=False)))
+    _show(rows, as_json)
     if not as_json:
         next_step("steplab run STUDY.toml")
 
@@ -63,10 +59,7 @@ def add(
 
     Example: steplab env add nightly --framework torch --python ~/nightly/bin/python
     """
-    from steplab.runner.environments import registry
-
-    made = registry.add(name, python.expanduser(), framework or name)
-    _show([one for one in registry.listing() if one.name == made.name], as_json)
+    _show([steplab.add_environment(name, python, framework)], as_json)
 
 
 @app.command()
@@ -78,11 +71,7 @@ def check(
 
     Example: steplab env check
     """
-    from steplab.core.home import home
-    from steplab.runner.environments import registry
-
-    made = sorted(path.parent.name for path in (home() / "envs").glob("*/steplab.json"))
-    rows = [registry.check(name) for name in names or made]
+    rows = steplab.check_environments(names or ())
     _show(rows, as_json)
     if not all(row.ready for row in rows):
         raise typer.Exit(1)

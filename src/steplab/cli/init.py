@@ -7,64 +7,17 @@ from typing import Annotated
 
 import typer
 
+import steplab
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.core.trial import kind_names
 
 app = command_app()
-
-STARTER = """\
-# A study: what is varied, which combinations are run, how each is measured.
-# `steplab run study.toml --dry-run` shows the plan; `steplab run study.toml` runs it.
-
-[study]
-name = "{name}"
-{kind:<37}# step (time of an iteration) | train (accuracy, time to a target) | infer (latency)
-description = ""
-
-[factors]                            # every factor takes one or several levels
-{framework:<37}# `steplab env list` shows what is ready
-network = ["lenet5"]                 # `steplab inspect lenet5` shows its layers and options
-dataset = ["mnist"]                  # `steplab data list`
-batch_size = [32, 64, 128]           # per worker (weak scaling); global_batch_size for strong scaling
-workers = [1, 2]                     # rank processes
-strategy = ["sync"]                  # sync | accumulate:k
-# threads = [1]                      # threads of each rank
-# optimizer = ["sgd", "adam"]        # options of training, of the network and of the framework are factors too
-# filters = [6, 12]
-
-[design]
-type = "factorial"                   # factorial | random | latin (with n = number of configurations)
-replicates = 3                       # each replicate is a block with processes of its own
-order = "random"
-seed = 1
-
-[measure]
-warmup = "auto"                      # or a number of iterations
-iterations = 50
-phases = true                        # also measure where the time goes
-timeout_s = 300
-# precision = 0.02                   # go on until the median is known to ±2 %, at most max_iterations
-# isolation = "process"              # fresh processes for every trial
-# memory_limit_mb = 4000             # of each rank
-
-{train}
-# [[exclude]]                        # combinations to leave out
-# workers = 2
-# batch_size = 128
-"""
-TRAIN = """\
-[train]                              # with kind = "train" only
-epochs = 10
-target_accuracy = 0.95               # ends the training; without it all epochs are trained
-every = 1                            # look at the accuracy after so many epochs
-checkpoint_every = 1                 # save after so many epochs, to go on from when killed
-"""
-TRAIN_COMMENTED = "".join(f"# {line.replace('   #', ' #')}\n" for line in TRAIN.splitlines())
 
 
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write study.toml.")],
-    kind: Annotated[str, typer.Option(help="What a trial is: step, train or infer.")] = "step",
+    kind: Annotated[str, typer.Option(help=f"What a trial is: {', '.join(kind_names())}.")] = "step",
     framework: Annotated[str, typer.Option(help="The framework to begin with; synthetic needs no install.")] = "torch",
     as_json: JsonOption = False,
 ) -> None:
@@ -72,35 +25,9 @@ def init(
 
     Example: steplab init my-study && steplab run my-study/study.toml --dry-run
     """
-    import re
-
-    from steplab.core.catalogue import framework_names
-    from steplab.core.errors import InputError, allowed, nearest
-    from steplab.core.trial import KINDS
-    from steplab.store.records import write_file
-
-    if kind not in KINDS:
-        raise InputError(f"there is no kind {kind!r}", where="--kind", hint=allowed(KINDS))
-    if framework not in framework_names():
-        raise InputError(f"there is no framework {framework!r}", hint=nearest(framework, framework_names()))
-    path = folder / "study.toml"
-    if path.exists():
-        raise InputError("is there already", where=str(path), hint="choose another folder")
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.absolute().name).strip("-._") or "study"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot be made ({error.strerror})", where=str(folder)) from None
-    write_file(path, starter(name[:100], kind, framework).encode())
+    path = steplab.init(folder, kind, framework)
     if as_json:
         print_json({"study": str(path)})
-    else:
-        console().print(f"wrote {path}", markup=False)
-        next_step(f"steplab run {path} --dry-run")
-
-
-def starter(name: str, kind: str, framework: str) -> str:
-    """The text of a starter study."""
-    # What only trainings have stands there for others as a comment.
-    train = TRAIN if kind == "train" else TRAIN_COMMENTED
-    return STARTER.format(name=name, kind=f'kind = "{kind}"', framework=f'framework = ["{framework}"]', train=train)
+        return
+    console().print(f"wrote {path}", markup=False)
+    next_step(f"steplab run {path} --dry-run")

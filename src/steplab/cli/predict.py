@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import steplab
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
@@ -24,34 +25,13 @@ def predict(
 
     Example: steplab predict model.json --at "batch_size=64,workers=4" --at "batch_size=64,workers=8"
     """
-    from dataclasses import asdict
-
-    from steplab.cli._model_file import read_model
-    from steplab.planning.predict import configurations, parse_configuration, predict_table
-
     if (not at) == (grid is None):
         raise typer.BadParameter("give --at or --grid, one of the two")
-    made = read_model(model)
-    if grid is not None:
-        from steplab.store.source import read_source
-
-        X = read_source(grid).frame
-    else:
-        X = configurations(made, [parse_configuration(text) for text in at or []])
-    found = predict_table(made, X, level)
+    predictions = steplab.load_model(model).predict(grid if grid is not None else at or [], level)
     if as_json:
-        print_json({"model": made.name(), "target": made.target_, "level": level,
-                    "predictions": [asdict(prediction) for prediction in found]})  # fmt: skip
+        print_json(predictions.document())
         return
-    rows = [[_configuration(p.at), f"{p.value:.4g}", f"{p.low:.4g}", f"{p.high:.4g}",
-             "inside" if p.inside else "OUTSIDE: " + ", ".join(p.outside)] for p in found]  # fmt: skip
-    console().print(table(["configuration", made.target_, f"{level:.0%} low", "high", "range"], rows))
-    if not all(p.inside for p in found):
+    console().print(table(predictions.columns, predictions.cells))
+    if not all(prediction.inside for prediction in predictions):
         typer.echo("warning: outside of the measured range a model is a guess; the intervals are wider", err=True)
     next_step("steplab run STUDY.toml  (with such a configuration in it, to see whether that is true)")
-
-
-def _configuration(at: dict[str, str | float]) -> str:
-    return ", ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in at.items()
-    )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import steplab
+from steplab.cli._left_out import tell
+from steplab.cli._options import shape
 from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json
-
-if TYPE_CHECKING:
-    from steplab.analysis.roofline.points import Roofline
-    from steplab.costs.roofs import Ceilings
 
 app = command_app()
 SHOWN = 3
@@ -40,30 +39,46 @@ def roofline(
 
     Example: steplab roofline runs/demo --out roofline.html
     """
-    from steplab.cli import _roofline_source as sources
-    from steplab.cli import _roofline_view as view
+    from steplab.api.results.roofline_page import check_page
 
     if out is not None:
-        view.check_page(out)
-    roofs = sources.ceilings(machine, precision, remeasure)
-    made = sources.rooflines(source, roofs, batch, input_, threads, modules)
+        check_page(out)
+    sample = shape(input_)
+    drawn = _drawn(source, machine, precision, batch, sample, threads, modules, remeasure)
+    tell(drawn.unreadable)
     if out is not None:
-        view.write_page(out, made or [sources.empty(roofs)])
+        drawn.write(out)
     if as_json:
-        print_json(view.document(roofs, made))
+        print_json(drawn.document())
         return
-    _show(roofs, made, every)
+    _show(drawn, every)
     if out is not None:
         console().print(f"chart: {out.absolute()}", markup=False, soft_wrap=True)
     if not source:
         next_step("steplab roofline alexnet  (where a network's layers stand; or the folder of a study)")
 
 
-def _show(roofs: Ceilings, made: list[Roofline], every: bool) -> None:
+def _drawn(
+    source: str, machine: str, precision: str, batch: int, sample: tuple[int, ...] | None, threads: int,
+    modules: Path | None, remeasure: bool,
+) -> steplab.Rooflines:  # fmt: skip
+    """The rooflines, with a bar while this machine is measured."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("measuring the ceilings of this machine", total=1.0, visible=False)
+        return steplab.roofline(
+            source, machine, precision=precision, batch=batch, input_shape=sample, threads=threads, modules=modules,
+            remeasure=remeasure, progress=lambda share: bar.update(task, completed=share, visible=share < 1.0),
+        )  # fmt: skip
+
+
+def _show(drawn: steplab.Rooflines, every: bool) -> None:
     from steplab.cli import _roofline_view as view
 
-    view.show_ceilings(roofs)
-    for one in made if every else made[:SHOWN]:
+    view.show_ceilings(drawn.ceilings)
+    for one in drawn.rooflines if every else drawn.rooflines[:SHOWN]:
         view.show(one, every)
-    if len(made) > SHOWN and not every:
-        console().print(f"{len(made) - SHOWN} more configurations: --all shows them", markup=False)
+    if len(drawn.rooflines) > SHOWN and not every:
+        console().print(f"{len(drawn.rooflines) - SHOWN} more configurations: --all shows them", markup=False)

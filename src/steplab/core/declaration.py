@@ -9,7 +9,7 @@ from typing import Any
 
 from steplab.core.errors import InputError, allowed
 from steplab.core.extensions import parsed
-from steplab.core.trial import KINDS, STRATEGIES
+from steplab.core.trial import STRATEGIES, kind_names
 
 # What each key means: `steplab_worker/adapter.py`.
 REQUIRED: Mapping[str, type | tuple[type, ...]] = {
@@ -80,7 +80,7 @@ def _name(kind: type | tuple[type, ...]) -> str:
 
 def _deeper(declaration: Mapping[str, Any]) -> str:
     return (
-        _among("kinds", declaration["kinds"], KINDS)
+        _among("kinds", declaration["kinds"], kind_names())
         or _among("strategies", declaration["strategies"], STRATEGIES)
         or ("" if isinstance(declaration["layers"], list) or declaration["layers"] == "all" else "has odd 'layers'")
         or next(filter(None, (_factor(name, said) for name, said in declaration["factors"].items())), "")

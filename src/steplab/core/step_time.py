@@ -11,18 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.core.order_statistics import median
-from steplab.core.trial import Kind
 
 Array = NDArray[np.float64]
-
-
-def shares_period(kind: Kind, strategy: str) -> bool:
-    """Whether the ranks of a trial step together; asynchronous ranks and those that only infer do not.
-
-    >>> shares_period("step", "accumulate:4"), shares_period("step", "ps-async"), shares_period("infer", "sync")
-    (True, False, False)
-    """
-    return kind != "infer" and strategy != "ps-async"
 
 
 def rank_weights(times: Array, shared: bool) -> Array:

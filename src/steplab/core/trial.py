@@ -8,19 +8,40 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, get_args
+from functools import cache, cached_property
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from steplab_worker import kinds
 
 Level = bool | int | float | str
 Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
-Kind = Literal["step", "train", "infer"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
 
 MEASURED: Status = "ok"
 UNSUPPORTED: Status = "unsupported"  # the framework cannot do it: known beforehand, and no failure
+
+
+@cache
+def kind_names() -> tuple[str, ...]:
+    """What a trial can be; nothing is imported.
+
+    >>> kind_names()
+    ('infer', 'step', 'train')
+    """
+    return tuple(kinds.names())
+
+
+def _known(kind: str) -> str:
+    if kind not in kind_names():
+        raise ValueError(f"must be {' or '.join(map(repr, kind_names()))}")
+    return kind
+
+
+Kind = Annotated[str, AfterValidator(_known)]
 
 
 def is_failure(status: str) -> bool:

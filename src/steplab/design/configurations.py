@@ -10,8 +10,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from steplab.core.resolution import applicable
 from steplab.core.trial import Config, Level, id_of, id_part
-from steplab.study.resolution import applicable
 from steplab.study.sections import Levels
 
 Codes = npt.NDArray[np.signedinteger[Any]]

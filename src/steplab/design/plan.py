@@ -5,21 +5,32 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import overload
 
 import numpy as np
 
 from steplab.core.errors import StudyError
+from steplab.core.resolution import Resolved, impossible, resolve
 from steplab.core.trial import Trial, describe
 from steplab.design.configurations import Configurations
 from steplab.design.order import Blocks, Chosen, Order
 from steplab.design.possible import Possible
-from steplab.study.resolution import deciding, impossible
 from steplab.study.sections import Study
 
 
 @dataclass(frozen=True)
-class Plan(Sequence[Trial]):
+class PlannedTrial(Trial):
+    """A trial of a plan, with its configuration resolved: once, when it is first asked for."""
+
+    @cached_property
+    def resolved(self) -> Resolved:
+        """The configuration with every default filled in."""
+        return resolve(self.config)
+
+
+@dataclass(frozen=True)
+class Plan(Sequence[PlannedTrial]):
     """The trials of a study, or some of them: how many there are is known, which ones is found out when needed."""
 
     configurations: Configurations
@@ -30,23 +41,23 @@ class Plan(Sequence[Trial]):
         return sum(map(self.order.size, range(self.order.replicates)))
 
     @overload
-    def __getitem__(self, at: int) -> Trial: ...
+    def __getitem__(self, at: int) -> PlannedTrial: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Trial]: ...
-    def __getitem__(self, at: int | slice) -> Trial | list[Trial]:
+    def __getitem__(self, at: slice) -> list[PlannedTrial]: ...
+    def __getitem__(self, at: int | slice) -> PlannedTrial | list[PlannedTrial]:
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
         number = range(len(self))[at]
         for replicate in range(self.order.replicates):
             if number < self.order.size(replicate):
-                return Trial(self.configurations[int(self.order.rows(replicate)[number])], replicate)
+                return PlannedTrial(self.configurations[int(self.order.rows(replicate)[number])], replicate)
             number -= self.order.size(replicate)
         raise IndexError(at)
 
-    def __iter__(self) -> Iterator[Trial]:
+    def __iter__(self) -> Iterator[PlannedTrial]:
         for replicate in range(self.order.replicates):
             for row in self.order.rows(replicate):
-                yield Trial(self.configurations[int(row)], replicate)
+                yield PlannedTrial(self.configurations[int(row)], replicate)
 
     def ids(self) -> Iterator[str]:
         """The ids of all trials, faster than from the trials themselves."""
@@ -63,11 +74,11 @@ class Plan(Sequence[Trial]):
                     break
         return trials
 
-    def without(self, ids: Collection[str]) -> Iterator[Trial]:
+    def without(self, ids: Collection[str]) -> Iterator[PlannedTrial]:
         """The trials of other ids than these, in their order."""
         for replicate, row, trial in self._numbered():
             if trial not in ids:
-                yield Trial(self.configurations[row], replicate)
+                yield PlannedTrial(self.configurations[row], replicate)
 
     def selected(self, ids: Collection[str]) -> Plan:
         """The part of the plan that has these ids."""
@@ -82,6 +93,10 @@ class Plan(Sequence[Trial]):
         kept = np.unique(np.array([row for block in rows.values() for row in block], np.intp))
         blocks = {replicate: np.searchsorted(kept, block) for replicate, block in rows.items()}
         return Plan(self.configurations.take(kept), Chosen(blocks, self.order.replicates), self.note)
+
+    def resolved(self, row: int) -> Resolved:
+        """The configuration in that row, resolved."""
+        return resolve(self.configurations[row])
 
     def _numbered(self) -> Iterator[tuple[int, int, str]]:
         """Replicate, row and id of every trial."""
@@ -123,7 +138,7 @@ def _check(study: Study, configurations: Configurations) -> None:
     """Nothing to run, or a combination that nothing could run, is the study's mistake."""
     if not len(configurations):
         raise StudyError("no configuration is left to run", where=str(study.path), hint="loosen [[exclude]] or levels")
-    alike = configurations.distinct(deciding(study.factors))
+    alike = configurations.distinct(study.deciding)
     reasons = [(int(row), impossible(configurations[int(row)])) for row in alike.first]
     bad = np.array([bool(reason) for _, reason in reasons])
     if bad.any():

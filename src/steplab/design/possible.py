@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from steplab.core.resolution import impossible
 from steplab.design.configurations import Configurations
-from steplab.study.resolution import deciding, impossible
 from steplab.study.sections import Study
 
 
@@ -21,5 +21,5 @@ class Possible:
     def __call__(self, configurations: Configurations) -> npt.NDArray[np.bool_]:
         """Where a configuration may run."""
         applied = configurations.applied()
-        bad = applied.where(deciding(self.study.factors), lambda config: bool(impossible(config)))
+        bad = applied.where(self.study.deciding, lambda config: bool(impossible(config)))
         return ~(bad | configurations.excluded(self.study.exclude))

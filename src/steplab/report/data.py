@@ -14,8 +14,8 @@ from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.core.trial import Level, plain_level
+from steplab.report.answer import Said, said
 from steplab.report.modelling import Modelled
-from steplab.report.plain_text import Said, said
 from steplab.report.ranks import RankTimes, rank_times
 
 MOST_NOTES = 3

@@ -6,34 +6,31 @@ import datetime
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from steplab import __version__
 from steplab.core.errors import StudyError
 from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Rank, Record, Variables
 from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
-from steplab.core.step_time import shares_period
+from steplab.core.resolution import Resolved
 from steplab.core.trial import Trial
-from steplab.design.plan import Plan
+from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.data import datasets
-from steplab.runner.directing.step import StepDirector
-from steplab.runner.directing.train import TrainingDirector
 from steplab.runner.instruments import surroundings
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
+from steplab.runner.observer import Observer
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
 from steplab.runner.ranks.group import RankGroup
 from steplab.runner.ranks.pool import Pool
 from steplab.runner.ranks.rank_record import rank_part
-from steplab.store import records, training
+from steplab.store import checkpoints, records
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
-from steplab.study.resolution import Resolved, resolve, unsupported
 from steplab.study.sections import Study
-from steplab_worker.machine import machine
 from steplab_worker.messages import AmbientVariables, Hello
 
 START_DEADLINE_S = 180.0  # at most
@@ -50,18 +47,14 @@ class Campaign:
     trials: Plan
     folder: StudyFolder
     modules: Path | None = None  # where the study's own networks are
-    on_record: Callable[[Record], None] = lambda record: None
-    on_start: Callable[[Trial], None] = lambda trial: None
-    on_wait: Callable[[Trial, str], None] = lambda trial, holder: None
-    look_around: Callable[[], None] = lambda: None
-    on_epoch: Callable[[Trial, int], None] = lambda trial, epoch: None
+    observer: Observer = field(default_factory=Observer)
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
         self._sources: dict[str, datasets.DataSource] = {}
         self._pool = Pool([str(self.modules)] if self.modules else [])
         self._claims = Claims(self.folder, self._patience_s())
-        training.sweep_checkpoints(self.folder)
+        checkpoints.sweep(self.folder)
         try:
             for number, trial in enumerate(self._open_trials(stop)):
                 self._run_one(trial)
@@ -75,13 +68,12 @@ class Campaign:
     def _patience_s(self) -> float:
         """How long one trial can take at most, retries and starts included."""
         measure = self.study.measure
-        # A training's deadline is renewed by each epoch, and by each checkpoint.
-        deadlines = 2 * self.study.train.epochs + 1 if self.study.about.kind == "train" else 1
-        return (measure.retries + 1) * (deadlines * measure.timeout_s + start_deadline_s(measure.timeout_s) + 10)
+        attempt_s = self.study.kind.deadlines * measure.timeout_s + start_deadline_s(measure.timeout_s) + 10
+        return (measure.retries + 1) * attempt_s
 
-    def _open_trials(self, stop: Stop) -> Iterator[Trial]:
+    def _open_trials(self, stop: Stop) -> Iterator[PlannedTrial]:
         """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
-        waiting: Iterable[Trial] = self.trials.without(records.done(self.folder))
+        waiting: Iterable[PlannedTrial] = self.trials.without(records.done(self.folder))
         while waiting and not stop.asked:
             claimed = []
             for trial in waiting:
@@ -97,21 +89,21 @@ class Campaign:
                 finally:
                     self._claims.release(trial.id)
             if claimed and waiting is not claimed:
-                self.on_wait(claimed[0], self._claims.holder(claimed[0].id))
+                self.observer.on_wait(claimed[0], self._claims.holder(claimed[0].id))
             waiting = claimed
             if waiting:
                 time.sleep(POLL_S)
-                self.look_around()
+                self.observer.on_tick()
 
-    def _run_one(self, trial: Trial) -> None:
-        self.on_start(trial)
+    def _run_one(self, trial: PlannedTrial) -> None:
+        self.observer.on_start(trial)
         record = self._measured(trial)
         if records.write_record(self.folder, record):
-            self.on_record(record)
+            self.observer.on_record(record)
         if record.status == "ok":
-            training.forget_checkpoints(self.folder, trial.id)
+            checkpoints.forget(self.folder, trial.id)
 
-    def _measured(self, trial: Trial) -> Record:
+    def _measured(self, trial: PlannedTrial) -> Record:
         """The trial's record, after as many attempts as it is worth."""
         attempts: list[Attempt] = []
         while True:
@@ -131,19 +123,17 @@ class Campaign:
             self._sources[resolved.dataset] = datasets.provide(resolved.dataset, self.study.data.samples)
         return self._sources[resolved.dataset]
 
-    def outcome(self, trial: Trial, attempt: _Attempt) -> Outcome:
+    def outcome(self, trial: PlannedTrial, attempt: _Attempt) -> Outcome:
         """Run a trial once on a warm or fresh group."""
         measure, key = self.study.measure, group_key(attempt.resolved)
         block = trial.replicate if measure.isolation == "warm" else object()
-        group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.look_around)
+        group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.observer.on_tick)
         if isinstance(group, Failure):
             return Outcome(failure=group)
         attempt.met(group)
-        conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.look_around)
+        conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.observer.on_tick)
         job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
-        shared = shares_period(self.study.about.kind, attempt.resolved.strategy)
-        director = attempt.training or StepDirector(measure, attempt.resolved.accumulate, shared)
-        outcome = conversation.trial(job, director)
+        outcome = conversation.trial(job, attempt.director)
         attempt.parted()
         if outcome.failure is not None:
             self._pool.discard(key)
@@ -156,9 +146,9 @@ class Campaign:
 class _Attempt:
     """One attempt at a trial, and what its record says beside the times."""
 
-    def __init__(self, campaign: Campaign, trial: Trial) -> None:
+    def __init__(self, campaign: Campaign, trial: PlannedTrial) -> None:
         self.campaign, self.trial = campaign, trial
-        self.resolved = resolve(trial.config)
+        self.resolved = trial.resolved
         self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
         self.seen = surroundings.NOTHING
         self.versions: dict[str, str] = {}
@@ -167,16 +157,10 @@ class _Attempt:
         self.hello: dict[int, Hello] = {}
         self.log_tail = ""
         self.source: datasets.DataSource | None = None
-        self.training = self._training()
+        self.director = campaign.study.kind.director(self.resolved, self._tell)
 
-    def _training(self) -> TrainingDirector | None:
-        """Who directs the trial, if it is a training."""
-        study = self.campaign.study
-        if study.about.kind != "train":
-            return None
-        return TrainingDirector(
-            study.train, study.measure.timeout_s, lambda epoch: self.campaign.on_epoch(self.trial, epoch)
-        )
+    def _tell(self, news: str) -> None:
+        self.campaign.observer.on_progress(self.trial, news)
 
     def met(self, group: RankGroup) -> None:
         """Note what the group is."""
@@ -192,16 +176,21 @@ class _Attempt:
 
     def outcome(self) -> Outcome:
         """Run it, unless the framework cannot."""
-        reason = unsupported(self.trial.config, self.campaign.study.about.kind)
+        reason = self.campaign.study.kind.unsupported(self.resolved)
         if reason:
             return Outcome(failure=Failure("unsupported", reason, 0))
         self.source = self.campaign.source(self.resolved)
         return self.campaign.outcome(self.trial, self)
 
+    def _machine(self, failure: Failure | None) -> MachineInfo:
+        """As a rank described it; nothing is known where none came so far."""
+        told = self.hello[0].machine if self.hello else failure.machine if failure else None
+        return MachineInfo.model_validate(asdict(told)) if told else MachineInfo()
+
     def record(self, outcome: Outcome, attempts: list[Attempt], seconds: float) -> Record:
         """The record of this, the last, attempt."""
         study, failure = self.campaign.study, outcome.failure
-        seen = self.seen
+        seen, findings = self.seen, self.director.findings()
         ranks = [self._rank(outcome, rank) for rank in sorted(outcome.results)]
         methods = outcome.results[0].measurement.methods if ranks else {}
         return Record(
@@ -210,7 +199,7 @@ class _Attempt:
             replicate=self.trial.replicate,
             kind=study.about.kind,
             status=failure.status if failure else "ok",
-            reason=failure.reason if failure else "; ".join(self.training.notes if self.training else ()),
+            reason=failure.reason if failure else "; ".join(findings.notes),
             log_tail=failure.log_tail[-4000:] if failure else self.log_tail,
             attempts=attempts,
             config=dict(self.trial.config),
@@ -220,11 +209,11 @@ class _Attempt:
             threads=self.resolved.threads,
             versions={"steplab": __version__} | self.versions | methods,
             variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=MachineInfo.model_validate(asdict(machine())),
+            machine=self._machine(failure),
             environment=self.environment,
             data=_data_info(self.resolved, self.source),
-            epochs=self.training.epochs if self.training else [],
-            target_accuracy=study.train.target_accuracy,
+            epochs=list(findings.epochs),
+            target_accuracy=findings.target_accuracy,
             energy=seen.energy(sum(rank.cpu_s for rank in ranks), study.measure.watts_per_cpu if ranks else None),
             other_cpu_s=seen.other_cpu_s if ranks else None,
             throttled=seen.throttled,
@@ -235,8 +224,7 @@ class _Attempt:
 
     def _measure(self) -> MeasureInfo:
         study = self.campaign.study
-        train = study.train.model_dump() if self.training else {}
-        return MeasureInfo.model_validate(study.measure.model_dump() | train)
+        return MeasureInfo.model_validate(study.measure.model_dump() | study.section.model_dump())
 
     def _rank(self, outcome: Outcome, rank: int) -> Rank:
         offset = outcome.clock_offsets_s[rank]

@@ -1,38 +1,10 @@
-"""Ctrl-C: the first asks for an end at the next trial, the second ends at once."""
+"""The wish that a campaign ends; who has it, and by which signal or button, is the caller's affair."""
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from types import FrameType
-
 
 class Stop:
-    """Whether a person wants the study to end."""
+    """Whether a person wants the study to end: set `asked`, and it ends after the trial that runs."""
 
     def __init__(self) -> None:
         self.asked = False
-
-
-@contextlib.contextmanager
-def listening(on_first: Callable[[], None]) -> Iterator[Stop]:
-    """Turn the first SIGINT into a request, the second one and SIGTERM into KeyboardInterrupt."""
-    stop = Stop()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if stop.asked or number == signal.SIGTERM:
-            raise KeyboardInterrupt
-        stop.asked = True
-        on_first()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # signals reach the main thread only
-        return
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from steplab.core import catalogue
-from steplab.core.trial import Trial
+from steplab.core.resolution import Resolved
+from steplab.design.plan import PlannedTrial
 from steplab.runner.data.datasets import DataSource
-from steplab.runner.directing.train import training_plan
 from steplab.runner.ranks.group import GroupKey
-from steplab.study.resolution import Resolved, resolve
 from steplab.study.sections import Study
 from steplab_worker import data
 from steplab_worker.job import TrialJob
@@ -37,9 +36,9 @@ def group_key(resolved: Resolved) -> GroupKey:
     )
 
 
-def trial_job(study: Study, trial: Trial, source: DataSource | None, checkpoints: Path) -> TrialJob:
-    """All that the ranks are told about a trial; the same for each of them. A training keeps its checkpoints there."""
-    resolved = resolve(trial.config)
+def trial_job(study: Study, trial: PlannedTrial, source: DataSource | None, checkpoints: Path) -> TrialJob:
+    """All that the ranks are told about a trial; the same for each of them. It may keep checkpoints in that folder."""
+    resolved = trial.resolved
     spec = data.spec(resolved.dataset)
     return TrialJob(
         trial=trial.id,
@@ -65,7 +64,8 @@ def trial_job(study: Study, trial: Trial, source: DataSource | None, checkpoints
         phases=study.measure.phases,
         memory_limit_bytes=(study.measure.memory_limit_mb or 0) << 20,
         seed=study.design.seed + trial.replicate,
-        train=training_plan(study, resolved, source, checkpoints) if study.about.kind == "train" else None,
+        learns=study.kind.learns,
+        own=study.kind.job_part(resolved, source.samples if source else None, checkpoints),
     )
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from steplab.core import catalogue
 from steplab.core.errors import InputError
 from steplab.core.parsing import parsing
+from steplab.core.resolution import Resolved, resolve
 from steplab.core.trial import Config, accumulation
 from steplab.costs.operation import Workload, from_graph
 from steplab.runner.environments.user_networks import trace_module
-from steplab.study.resolution import Resolved, resolve
 from steplab_worker import data
 from steplab_worker.graph import GraphError
 

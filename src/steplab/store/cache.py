@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # who only counts trials needs none of these, and they take t
     from steplab.store.parts import Part
 
 VERSION = 8  # of the cached tables; another one makes them again
-NAMES = ("trials", "iterations", "layers", "epochs")
+NAMES = ("trials", "iterations", "layers")  # and the tables that kinds of trials add
 INDEX = "index"
 MOST_INDEX_BYTES = 1 << 30
 KEY, KEY_BYTES = "cache.key", 32
@@ -61,14 +61,17 @@ class Segment:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from steplab.store.of_kinds import table_names
         from steplab.store.parts import Part, only
 
+        if self.files.keys() != {*NAMES, *table_names()}:
+            return None  # made where there were other kinds
         try:
-            contents = [self._content(name) for name in NAMES]
-            trials, *others = (pq.read_table(pa.BufferReader(content)) for content in contents)
+            made = {name: pq.read_table(pa.BufferReader(self._content(name))) for name in self.files}
         except (OSError, InputError, pa.ArrowException):
             return None
-        part = Part(trials.to_pandas(), others[0], others[1], self.factors, others[2])
+        trials, iterations, layers = (made.pop(name) for name in NAMES)
+        part = Part(trials.to_pandas(), iterations, layers, self.factors, made)
         return part if self.is_whole else only(part, self.briefs)
 
     def _content(self, name: str) -> bytes:
@@ -134,10 +137,10 @@ def _write(cache: Directory, part: Part, signatures: Mapping[str, Signature], ke
     cache.make(name)
     files = {}
     with cache.inner(name) as place:
-        for kind in NAMES:
-            content = _parquet(getattr(part, kind), **WRITING.get(kind, {}))
-            files[kind] = (len(content), _digest(content))
-            place.create(f"{kind}.parquet", content)
+        for table, content in part.by_name().items():
+            packed = _parquet(content, **WRITING.get(table, {}))
+            files[table] = (len(packed), _digest(packed))
+            place.create(f"{table}.parquet", packed)
         rows = zip(*(part.trials[column] for column in ("trial", *Brief._fields)), strict=True)
         index = {"version": VERSION, "factors": part.factors, "files": files,
                  "records": {trial: (*signatures[trial], *brief) for trial, *brief in rows}}  # fmt: skip

@@ -11,11 +11,11 @@ import numpy as np
 from steplab.core.record import Record
 from steplab.store.communication import UNKNOWN, communication
 from steplab.store.doubt import doubt_columns
+from steplab.store.of_kinds import kind_row
 from steplab.store.phases import phases_of
 from steplab.store.placement import placement
 from steplab.store.raw import POSITION, Raw
 from steplab.store.series import Series, series_of
-from steplab.store.training import training_row
 from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES
 
 ALWAYS = (
@@ -51,7 +51,7 @@ def trial_rows(raws: Sequence[Raw]) -> list[dict[str, Any]]:
             overlap = raws[at].measured("overlap")
             rows[at] |= communication(overlap[POSITION["t_comm"]], overlap[POSITION["t_exposed"]])
     for at, record in enumerate(raw.record for raw in raws):
-        rows[at] |= doubt_columns(record, native.get(at)) | _around(record) | training_row(record) | placement(record)
+        rows[at] |= doubt_columns(record, native.get(at)) | _around(record) | kind_row(record) | placement(record)
     return rows
 
 

@@ -12,9 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab import kinds
 from steplab.core.record import Mode, Record
 from steplab.core.steadiness import Drift, relative_error
-from steplab.core.step_time import shares_period, step_times
+from steplab.core.step_time import step_times
 from steplab.core.warm_up import CAP, is_steady
 from steplab.store.series import Series
 
@@ -145,7 +146,7 @@ def _warmup(record: Record) -> Doubt | None:
     cycle = record.resolved.accumulate
     by_rank = [_warmup_times(rank.modes["native"]) for rank in record.ranks]
     whole = min(map(len, by_rank)) // cycle * cycle
-    shared = shares_period(record.kind, record.resolved.strategy)
+    shared = kinds.named(record.kind).shares_period(record.resolved.strategy)
     times = step_times(np.array([one[:whole] for one in by_rank]), shared).reshape(-1, cycle).mean(axis=1)
     if len(times) < CAP or is_steady(times.tolist()):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from steplab.core.record import Record
 from steplab.store.columns import trial_rows
+from steplab.store.of_kinds import kind_tables, table_names
 from steplab.store.raw import RAW, Raw
-from steplab.store.training import epochs_table
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,18 @@ class Part:
     iterations: pa.Table
     layers: pa.Table
     factors: tuple[str, ...]
-    epochs: pa.Table
+    of_kinds: Mapping[str, pa.Table]  # the tables that single kinds of trials add, by name
+
+    def by_name(self) -> dict[str, pa.Table | pd.DataFrame]:
+        """All tables, by name."""
+        return {"trials": self.trials, "iterations": self.iterations, "layers": self.layers, **self.of_kinds}
 
 
 def part_of(good: Sequence[Record]) -> Part:
     """The tables of these records."""
     factors = dict.fromkeys(factor for record in good for factor in record.config)
     raw = [Raw(record) for record in good]
-    return Part(pd.DataFrame(trial_rows(raw)), _iterations(raw), _layers(good), tuple(factors), epochs_table(good))
+    return Part(pd.DataFrame(trial_rows(raw)), _iterations(raw), _layers(good), tuple(factors), kind_tables(good))
 
 
 def joined(parts: Sequence[Part]) -> Part:
@@ -45,18 +49,20 @@ def joined(parts: Sequence[Part]) -> Part:
         pa.concat_tables([part.iterations for part in parts]),
         pa.concat_tables([part.layers for part in parts]),
         tuple(factors),
-        pa.concat_tables([part.epochs for part in parts]),
+        {name: pa.concat_tables([part.of_kinds[name] for part in parts]) for name in table_names()},
     )
 
 
 def only(part: Part, trials: Collection[str]) -> Part:
     """The part without the rows of other trials."""
     kept = pa.array(trials, pa.string())
-    iterations, layers, epochs = (
-        table.filter(pc.is_in(table["trial"], kept)) for table in (part.iterations, part.layers, part.epochs)
-    )
+
+    def of_these(table: pa.Table) -> pa.Table:
+        return table.filter(pc.is_in(table["trial"], kept))
+
     frame = part.trials[part.trials["trial"].isin(trials)].reset_index(drop=True)
-    return Part(frame, iterations, layers, part.factors, epochs)
+    of_kinds = {name: of_these(table) for name, table in part.of_kinds.items()}
+    return Part(frame, of_these(part.iterations), of_these(part.layers), part.factors, of_kinds)
 
 
 def _iterations(raw: Sequence[Raw]) -> pa.Table:

@@ -9,8 +9,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab import kinds
 from steplab.core.record import Mode, Record
-from steplab.core.step_time import shares_period, step_times
+from steplab.core.step_time import step_times
 from steplab.store.communication import OVERLAP
 from steplab_worker.phases import MEASURED
 
@@ -41,7 +42,7 @@ class Raw:
     @property
     def shared(self) -> bool:
         """Whether the ranks share one period."""
-        return shares_period(self.record.kind, self.record.resolved.strategy)
+        return kinds.named(self.record.kind).shares_period(self.record.resolved.strategy)
 
     @cached_property
     def native(self) -> Array:

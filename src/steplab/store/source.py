@@ -63,6 +63,13 @@ def read_source(path: Path) -> Source:
         return _cleaned(frame)
 
 
+def frame_source(frame: pd.DataFrame) -> Source:
+    """A table that is in memory already, cleaned like one that is read."""
+    if frame.empty:
+        raise TableError("the table has no rows")
+    return _cleaned(frame.copy())
+
+
 def _study(folder: Path) -> Source:
     from steplab.store.tables import load  # only a study needs the record store
 

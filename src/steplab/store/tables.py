@@ -10,7 +10,7 @@ import contextlib
 import functools
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,10 +22,9 @@ from steplab.core.background import BackgroundProcess
 from steplab.core.errors import RecordError, TableError, nearest
 from steplab.core.record import parse_record
 from steplab.store import cache, records
-from steplab.store.cache import NAMES
+from steplab.store.of_kinds import kind_tables, table_names
 from steplab.store.parts import Part, joined, part_of
 from steplab.store.paths import StudyFolder
-from steplab.store.training import epochs_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,23 +43,36 @@ class Tables:
     layers: pa.Table
     factors: tuple[str, ...]
     unreadable: tuple[str, ...] = ()  # what is wrong with records that could not be read
-    epochs: pa.Table = field(default_factory=lambda: epochs_table(()))
+    of_kinds: Mapping[str, pa.Table] = field(default_factory=lambda: kind_tables(()))  # e.g. epochs
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """The names of all tables."""
+        return (*cache.NAMES, *table_names())
+
+    @property
+    def epochs(self) -> pa.Table:
+        """Every epoch of every training trial."""
+        return self.of_kinds["epochs"]
 
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection that sees the tables by their names and nothing else."""
         import duckdb
 
         connection = duckdb.connect(":memory:", config={"enable_external_access": False})
-        for name in NAMES:
-            connection.register(name, getattr(self, name))
+        for name in self.names():
+            connection.register(name, self._named(name))
         return connection
 
     def table(self, name: str) -> pa.Table:
         """One table as Arrow."""
-        if name not in NAMES:
-            raise TableError(f"there is no table {name!r}", where="--table", hint=nearest(name, NAMES))
-        table = getattr(self, name)
+        if name not in self.names():
+            raise TableError(f"there is no table {name!r}", where="table", hint=nearest(name, self.names()))
+        table = self._named(name)
         return pa.Table.from_pandas(table, preserve_index=False) if isinstance(table, pd.DataFrame) else table
+
+    def _named(self, name: str) -> pa.Table | pd.DataFrame:
+        return self.of_kinds[name] if name in self.of_kinds else getattr(self, name)
 
 
 def load(root: Path) -> Tables:
@@ -131,4 +143,4 @@ def _finished(part: Part, unreadable: tuple[str, ...]) -> Tables:
     trials = part.trials
     if len(trials):
         trials = trials.sort_values(["started", "trial"], ignore_index=True)
-    return Tables(trials, part.iterations, part.layers, part.factors, unreadable, part.epochs)
+    return Tables(trials, part.iterations, part.layers, part.factors, unreadable, part.of_kinds)

@@ -11,15 +11,18 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from steplab import kinds
 from steplab.core import catalogue
 from steplab.core.errors import InputError, StudyError, allowed, nearest
 from steplab.core.files import read_regular
+from steplab.core.measurement import Data, Measure, Section
 from steplab.core.parsing import parsing
 from steplab.core.trial import STRATEGIES, Level
-from steplab.study.sections import About, Data, Design, Factor, Imported, Levels, Measure, Range, Study, Train
+from steplab.study.sections import About, Design, Factor, Imported, Levels, Range, Study
 from steplab_worker.options import Option
 
-SECTIONS = ("study", "factors", "design", "measure", "train", "data", "exclude", "imported")
+OF_KINDS = tuple(kind.name for kind in kinds.every() if kind.has_section())
+SECTIONS = ("study", "factors", "design", "measure", *OF_KINDS, "data", "exclude", "imported")
 _MAX_BYTES = 10_000_000
 S = TypeVar("S", bound=BaseModel)
 
@@ -93,18 +96,16 @@ class _Reader:
         imported = self._section(Imported, tables, "imported") if "imported" in tables else None
         factors = self._foreign(tables["factors"]) if imported else self._factors(tables.get("factors"), design)
         self._pairs(factors)
-        exclude, train = self._exclude(tables, factors), self._train(tables, about)
-        return Study(about, factors, design, measure, data, exclude, self.text, self.path, train, imported)
+        exclude, own = self._exclude(tables, factors), self._of_kind(tables, about.kind)
+        return Study(about, factors, design, measure, data, exclude, self.text, self.path, own, imported)
 
-    def _train(self, tables: Mapping[str, Any], about: About) -> Train:
-        if "train" in tables and about.kind != "train":
-            hint = "write kind = 'train' in [study], or take the section out"
-            raise self.fail(f"the section [train] does not go with kind {about.kind!r}", hint, "train")
-        train = self._section(Train, tables, "train")
-        if train.every > train.epochs:
-            hint = f"there are {train.epochs} epochs"
-            raise self.fail("the accuracy would be looked at after the last epoch only", hint, "train", "every")
-        return train
+    def _of_kind(self, tables: Mapping[str, Any], kind: str) -> Section:
+        """The section of the study's kind; another kind's must not be there."""
+        for name in OF_KINDS:
+            if name in tables and name != kind:
+                hint = f"write kind = {name!r} in [study], or take the section out"
+                raise self.fail(f"the section [{name}] does not go with kind {kind!r}", hint, name)
+        return self._section(kinds.named(kind).fields, tables, kind)
 
     def _toml(self) -> dict[str, Any]:
         with parsing("is not valid TOML", str(self.path), StudyError):

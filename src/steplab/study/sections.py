@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from steplab.core.catalogue import MODULE
+from steplab import kinds
+from steplab.core import catalogue
+from steplab.core.measurement import Data, Measure, Section
 from steplab.core.trial import Kind, Level
+from steplab.kinds.base import TrialKind
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Range(_Section):
+class Range(Section):
     """A numeric factor given by its range, for random and latin designs."""
 
     low: int | float
@@ -42,7 +42,7 @@ Levels = tuple[Level, ...]
 Factor = Levels | Range
 
 
-class About(_Section):
+class About(Section):
     """[study]: its name and what kind of trials it has."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -50,7 +50,7 @@ class About(_Section):
     description: str = ""
 
 
-class Design(_Section):
+class Design(Section):
     """[design]: which configurations, how often, in which order."""
 
     type: Literal["factorial", "random", "latin"] = "factorial"
@@ -66,38 +66,7 @@ class Design(_Section):
         return self
 
 
-class Measure(_Section):
-    """[measure]: the measurement protocol. Times in seconds."""
-
-    warmup: Literal["auto"] | Annotated[int, Field(ge=0, le=100_000)] = "auto"
-    iterations: Annotated[int, Field(ge=1, le=1_000_000)] = 50
-    precision: Annotated[float, Field(gt=0, lt=1)] | None = None
-    max_iterations: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
-    phases: bool = True
-    timeout_s: Annotated[int | float, Field(gt=0, le=1e7)] = 300
-    retries: Annotated[int, Field(ge=0, le=100)] = 1
-    isolation: Literal["warm", "process"] = "warm"
-    memory_limit_mb: Annotated[int, Field(ge=1)] | None = None
-    watts_per_cpu: Annotated[int | float, Field(gt=0, le=1e4)] | None = None
-
-
-class Train(_Section):
-    """[train]: how long a trial of kind train trains, when its accuracy is looked at and its state saved."""
-
-    epochs: Annotated[int, Field(ge=1, le=100_000)] = 10
-    target_accuracy: Annotated[int | float, Field(gt=0, le=1)] | None = None
-    validation_samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-    every: Annotated[int, Field(ge=1, le=100_000)] = 1
-    checkpoint_every: Annotated[int, Field(ge=1, le=100_000)] = 1
-
-
-class Data(_Section):
-    """[data]: how many training samples a generated data set has."""
-
-    samples: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-
-
-class Imported(_Section):
+class Imported(Section):
     """[imported]: the times were measured elsewhere; such a study is analysed and modelled, never run."""
 
     format: str
@@ -116,20 +85,41 @@ class Study:
     exclude: tuple[Mapping[str, Levels], ...]
     text: str  # the file as written, kept with the records
     path: Path
-    train: Train = field(default_factory=Train)
+    section: Section  # of its kind of trials
     imported: Imported | None = None
+
+    @cached_property
+    def kind(self) -> TrialKind:
+        """What its trials are."""
+        return kinds.named(self.about.kind)(self.measure, self.data, self.section)
 
     @property
     def own_networks(self) -> list[str]:
         """The networks that are the user's own code (`module:…`)."""
         levels = self.factors.get("network", ())
-        return [str(level) for level in levels if str(level).startswith(MODULE)] if isinstance(levels, tuple) else []
+        names = [str(level) for level in levels] if isinstance(levels, tuple) else []
+        return [name for name in names if name.startswith(catalogue.MODULE)]
+
+    @property
+    def deciding(self) -> list[str]:
+        """The factors that decide whether a combination is impossible; all others may take any level."""
+        networks = self.factors.get("network", (catalogue.general()["network"].default,))
+        assert isinstance(networks, tuple)
+        known = {"network", "dataset"}
+        if "global_batch_size" in self.factors:
+            known |= {"global_batch_size", "workers"}
+        for network in networks:
+            options = catalogue.network_options(str(network))
+            known |= {name for name, option in options.items() if option.shapes}
+        return [name for name in self.factors if name in known]
 
     @property
     def protocol(self) -> dict[str, object]:
         """What must not change between runs into one folder: kind of trials and measurement protocol."""
-        measure = self.measure.model_dump(exclude={"timeout_s", "retries"})
-        train = self.train.model_dump(exclude={"checkpoint_every"}) if self.about.kind == "train" else None
-        imported = self.imported.format if self.imported else None
-        about = {"kind": self.about.kind, "train": train, "imported": imported}
-        return {**about, "measure": measure, "data": self.data.model_dump()}
+        return {
+            "kind": self.about.kind,
+            "section": self.kind.fixed,
+            "imported": self.imported.format if self.imported else None,
+            "measure": self.measure.model_dump(exclude={"timeout_s", "retries"}),
+            "data": self.data.model_dump(),
+        }

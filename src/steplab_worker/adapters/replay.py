@@ -14,7 +14,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from steplab_worker import adapter as base
 from steplab_worker.graph import Graph
-from steplab_worker.job import TrialJob
+from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import Rendezvous
 
 DECLARATION = {
     "title": "replay (recorded trials)",
@@ -181,8 +182,8 @@ class Adapter(base.Adapter):
 
     computes = False
 
-    def __init__(self, group: Any):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         self.indexes: Dict[Tuple[str, str], Dict[str, str]] = {}
 
     def versions(self) -> Dict[str, str]:

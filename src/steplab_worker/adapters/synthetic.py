@@ -39,7 +39,7 @@ import numpy as np
 from steplab_worker import adapter as base
 from steplab_worker.data import spec
 from steplab_worker.graph import Graph
-from steplab_worker.job import TrialJob
+from steplab_worker.job import TrainingPlan, TrialJob
 from steplab_worker.phases import BEFORE_EXCHANGE, TIMED
 
 DECLARATION = {
@@ -230,12 +230,12 @@ class Session(base.Session):
     @property
     def batches(self) -> int:
         """Batches of an epoch of a training."""
-        return self.job.train.samples // (self.law.workers * self.job.batch_size)
+        return TrainingPlan.of(self.job).samples // (self.law.workers * self.job.batch_size)
 
     def examine(self, examination: Any) -> float:
         """The accuracy by the law; the clock advances by a forward pass for each batch."""
         if not examination.samples:
-            examination.samples = spec(self.job.dataset).test_samples(self.job.train.samples)
+            examination.samples = spec(self.job.dataset).test_samples(TrainingPlan.of(self.job).samples)
         passes = -(-examination.samples // self.job.batch_size)
         self.advance(passes * self.law.means(self.rank)[DRAWN.index("t_f")])
         limit, epochs = self.job.options["accuracy_limit"], (self.iteration + 1) / self.batches

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
+import socket
+from multiprocessing.connection import Connection
 from typing import Any, Callable, Dict, List
 
 import numpy as np
@@ -11,12 +12,15 @@ import numpy as np
 from steplab_worker import adapter as base
 from steplab_worker.graph import Graph, Layer
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import Rendezvous
+from steplab_worker.transport import host_and_port
 from steplab_worker.weights import Key
 
 DECLARATION = {
     "title": "Plain NumPy",
     "pins": ["numpy==2.4.6"],
     "module": "numpy",
+    "doors": "rank 0 on 127.0.0.1",
     "kinds": ["step", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": ["flatten", "dense", "activation"],
@@ -43,7 +47,7 @@ class Session(base.Session):
         self.exchanges = 0
 
     def source(self) -> base.Source:
-        return base.FileSource(self.job, self.ranks.group.rank, self.ranks.group.workers)
+        return base.FileSource(self.job, self.ranks.rank, self.ranks.workers)
 
     def load(self, batch: Any) -> None:
         self.samples, self.labels = batch
@@ -95,7 +99,7 @@ class Session(base.Session):
         self.ranks.gather(np.zeros(0, np.float32))
 
     def exchange(self) -> None:
-        if self.ranks.group.workers == 1:
+        if self.ranks.workers == 1:
             return
         every = self.ranks.gather(np.concatenate([array.ravel() for array in self.sums.values()]))
         mean, start = np.mean(every, axis=0), 0
@@ -135,41 +139,37 @@ class Session(base.Session):
 
 
 class Ranks:
-    """Arrays handed around through files in the folder that all ranks of the group see."""
+    """Arrays handed around through rank 0, where the others have found it at the rendezvous."""
 
-    def __init__(self, group: GroupJob):
-        self.group, self.turn = group, 0
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        self.rank, self.workers = group.rank, group.workers
+        self.lines = [] if group.workers == 1 else self._joined(rendezvous)
+
+    def _joined(self, rendezvous: Rendezvous) -> List[Connection]:
+        if self.rank > 0:
+            return [Connection(socket.create_connection(host_and_port(rendezvous.meet()[0])).detach())]
+        with rendezvous.listener() as listener:
+            rendezvous.meet(listener.getsockname()[1])
+            return [Connection(listener.accept()[0].detach()) for _ in range(1, self.workers)]
 
     def gather(self, array: np.ndarray) -> List[np.ndarray]:
         """The arrays of all ranks, when all are here."""
-        if self.group.workers == 1:
-            return [array]
-        self.turn += 1
-        with open(self._path(self.group.rank, ".new"), "wb") as file:
-            np.save(file, array)
-        os.replace(file.name, self._path(self.group.rank))
-        found = [self._wait(rank) for rank in range(self.group.workers)]
-        self.turn -= 2  # whoever is here has read all of the turn before last
-        if os.path.exists(self._path(self.group.rank)):
-            os.remove(self._path(self.group.rank))
-        self.turn += 2
-        return found
-
-    def _path(self, rank: int, suffix: str = "") -> str:
-        return os.path.join(self.group.rendezvous, "array-%d-%d%s" % (self.turn, rank, suffix))
-
-    def _wait(self, rank: int) -> np.ndarray:
-        while not os.path.exists(self._path(rank)):
-            time.sleep(1e-4)
-        return np.load(self._path(rank))
+        if self.rank > 0:
+            self.lines[0].send((self.rank, array))
+            return self.lines[0].recv()
+        by_rank = dict([(0, array), *(line.recv() for line in self.lines)])
+        arrays = [by_rank[rank] for rank in range(self.workers)]
+        for line in self.lines:
+            line.send(arrays)
+        return arrays
 
 
 class Adapter(base.Adapter):
     """NumPy in one rank."""
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
-        self.ranks = Ranks(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
+        self.ranks = Ranks(group, rendezvous)
 
     def versions(self) -> Dict[str, str]:
         return dict(super().versions(), plain="1", device="cpu", priority=str(os.nice(0)))

@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 
 from steplab.runner.ranks.channel import GREETING_BYTES, MOST_STRANGERS, Lines, Said
 from steplab.runner.ranks.group_folder import GroupFolder
-from steplab_worker.channel import short_address
+from steplab_worker import codec, transport
+from steplab_worker.machine import machine
 from steplab_worker.messages import Block, ClockRead, Failed, Hello, encode
+
+MACHINE = codec.document(machine())
 
 
 @pytest.fixture
@@ -27,9 +30,9 @@ def room() -> Iterator[GroupFolder]:
     room.remove()
 
 
-@pytest.fixture
-def lines(room: GroupFolder) -> Iterator[Lines]:
-    lines = Lines(room, 2)
+@pytest.fixture(params=["unix", "tcp"])
+def lines(request: pytest.FixtureRequest, room: GroupFolder) -> Iterator[Lines]:
+    lines = Lines(room.channel if request.param == "unix" else "tcp:127.0.0.1:0", room.token, 2)
     yield lines
     lines.close()
 
@@ -40,9 +43,8 @@ def connect(room: GroupFolder, lines: Lines) -> Iterator[Callable[..., socket.so
     connections = []
 
     def connected(*texts: bytes) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = transport.connect(lines.address)
         connections.append(connection)
-        connection.connect(str(room.channel))
         for text in texts:
             connection.sendall(text)
         return connection
@@ -68,7 +70,7 @@ def is_closed(connection: socket.socket) -> bool:
 def greeting(room: GroupFolder, **changes: object) -> bytes:
     return (
         json.dumps(
-            {"message": "Hello", "protocol": 1, "rank": 0, "pid": 1, "host": "h", "token": room.token, **changes}
+            {"message": "Hello", "protocol": 1, "rank": 0, "pid": 1, "machine": MACHINE, "token": room.token, **changes}
         ).encode()
         + b"\n"
     )
@@ -124,10 +126,9 @@ def test_a_strangers_nonsense_is_closed(lines: Lines, connect: Callable[..., soc
 @given(st.binary(max_size=300))
 def test_nothing_a_stranger_sends_is_heard_or_harms(text: bytes) -> None:
     room = GroupFolder()
-    lines = Lines(room, 2)
+    lines = Lines(room.channel, room.token, 2)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
-            stranger.connect(str(room.channel))
+        with transport.connect(lines.address) as stranger:
             stranger.sendall(text + b"\n")
             stranger.shutdown(socket.SHUT_WR)
             while lines.wait(0.01):
@@ -194,9 +195,8 @@ def test_a_temporary_folder_of_any_length_serves(monkeypatch: pytest.MonkeyPatch
     long.mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     room = GroupFolder()
-    lines = Lines(room, 1)
-    with short_address(str(room.channel)) as address, socket.socket(socket.AF_UNIX) as probe:
-        probe.connect(address)
+    lines = Lines(room.channel, room.token, 1)
+    with transport.connect(lines.address) as probe:
         probe.sendall(greeting(room))
         listen(lines)
     assert lines.connected() == [0]

@@ -234,7 +234,7 @@ def test_the_death_of_a_launched_rank_ends_the_trial(rooms):
 def test_the_death_of_a_launcher_takes_its_ranks(rooms):
     group, failure = opened("chainer")
     assert failure is None
-    (mpiexec,) = group.pids - {said["pid"] for said in group.hello.values()}
+    (mpiexec,) = group.pids - {hello.pid for hello in group.hello.values()}
     os.kill(mpiexec, signal.SIGKILL)
     group.kill()
     assert not settle(lambda: left_running(rooms), 1.0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steplab.core.measurement import Measure
 from steplab.core.record import DataInfo, Record, parse_record
 from steplab.core.trial import Status, trial_id
-from steplab.runner.directing.step import StepDirector
-from steplab.runner.directing.train import TrainingDirector
+from steplab.kinds.blocks import BlockDirector
+from steplab.kinds.train import Train, TrainingDirector
 from steplab.runner.ranks import channel, conversation
 from steplab.runner.ranks.channel import Lines, Said
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
@@ -28,8 +28,9 @@ from steplab.runner.ranks.group import Ended, GroupKey
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab.runner.ranks.rank_record import rank_part
 from steplab.store.records import record_json
-from steplab.study.sections import Measure, Train
+from steplab_worker import transport
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.machine import machine
 from steplab_worker.messages import (
     LABORATORY_MESSAGES,
     PROTOCOL,
@@ -43,6 +44,7 @@ from steplab_worker.messages import (
     Hello,
     Iterate,
     Measurement,
+    Meet,
     Message,
     ModeTimes,
     Open,
@@ -85,11 +87,10 @@ class Player:
     times: list[float] = field(default_factory=list)
     last: bool = False
 
-    def connect(self, path: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.connect(path)
+    def connect(self, address: str) -> None:
+        self.socket = transport.connect(address)
         self.received = self.socket.makefile("rb")
-        self.say(Hello(self.rank, 4000 + self.rank, "h", self.token))
+        self.say(Hello(self.rank, 4000 + self.rank, self.token, machine()))
 
     def say(self, message: Message) -> None:
         if self.falls_silent and self.sent > self.moment >= 0:
@@ -149,10 +150,10 @@ class PlayedGroup:
         self.key = GroupKey("synthetic", "", len(players), 1, len(players))
         self.versions: dict[str, str] = {}
         self.variables: dict[int, AmbientVariables] = {}
-        self.players, self.lines = players, Lines(folder, len(players))
+        self.players, self.lines = players, Lines(folder.channel, folder.token, len(players))
         self.began, self.ended = time.monotonic(), 0
         for player in players:
-            player.connect(str(folder.channel))
+            player.connect(self.lines.address)
 
     @property
     def hello(self) -> dict[int, Hello]:
@@ -165,7 +166,7 @@ class PlayedGroup:
         return f"what rank {number} printed"
 
     def first_order(self, rank: int) -> Open:
-        return Open(GroupJob("synthetic", rank, len(self.players), 1, ""))
+        return Open(GroupJob("synthetic", rank, len(self.players), 1, ()))
 
     def send(self, rank: int, message: Message) -> None:
         self.lines.send(rank, message)
@@ -211,7 +212,7 @@ def outcome_of(group: PlayedGroup, kind: str = "step", patience_s: float = PATIE
     if kind == "train":
         director: Any = TrainingDirector(Train(epochs=3, checkpoint_every=2), patience_s)
     else:
-        director = StepDirector(Measure(iterations=4, warmup=1, precision=0.1), 1)
+        director = BlockDirector(Measure(iterations=4, warmup=1, precision=0.1), 1)
     return talk.trial(TrialJob(**{**vars(JOB), "kind": kind}), director)
 
 
@@ -290,7 +291,7 @@ RESULT = Player(1, "")._result()
         (SECOND_BLOCK, instead(Block("native", [1.0, 1.0])), "sent 2 times of mode native where 1 were due"),
         (SECOND_BLOCK, changed(t_iter=["fast"]), "sent a wrong Block: t_iter.0: is 'fast', where a number is due"),
         (SECOND_BLOCK, changed(t_iter=[-1.0]), "sent a wrong Block: t_iter.0: is -1.0, which is not from 0.0"),
-        (SECOND_BLOCK, instead(Hello(1, 1, "h", "")), "sent a second Hello"),
+        (SECOND_BLOCK, instead(Hello(1, 1, "", machine())), "sent a second Hello"),
         (SECOND_BLOCK, lambda line: b"[" * 60_000, "sent a line without an end"),
         (SECOND_BLOCK, instead(Failed("unsupported", "no such thing")), "no such thing"),
     ],
@@ -321,7 +322,7 @@ def test_half_a_line_is_waited_for_until_the_deadline() -> None:
 
 def test_a_rank_without_end_is_stopped_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one that is always right."""
-    monkeypatch.setattr(StepDirector, "_measured_left", lambda director: 1)
+    monkeypatch.setattr(BlockDirector, "_measured_left", lambda director: 1)
     with played() as group:
         failure = outcome_of(group).failure
     assert failure is not None
@@ -329,7 +330,7 @@ def test_a_rank_without_end_is_stopped_at_the_deadline(monkeypatch: pytest.Monke
 
 
 SAMPLES: list[Message] = [
-    Hello(1, 1, "h", "t"), Opened({}, 0, AmbientVariables({}, [])), ClockRead(-1.0), Block("native", []),
+    Hello(1, 1, "t", machine()), Meet(7), Opened({}, 0, AmbientVariables({}, [])), ClockRead(-1.0), Block("native", []),
     Block("native", [1.0]), Block("overlap", []), Begin([], ["note"]), EpochEnd(1, 0, [1.0], float("nan")),
     EpochEnd(2, 9, [1.0] * 3, float("inf")), Saved(["note"]), RESULT, Failed("out-of-memory", "\ud800\n" * 9, "t"),
 ]  # fmt: skip

@@ -15,6 +15,8 @@ import numpy as np
 from steplab_worker import networks
 from steplab_worker.graph import Builder
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.placement import Placement
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import initial_weights
 
 
@@ -76,7 +78,7 @@ def trial_job(job, options):
     known.update(network_options={}, input_shape=tuple(job["shape"]), classes=10, dataset="", data_folder="")
     known.update(batch_size=job["batch"], accumulate=1, strategy="sync", optimizer="sgd", learning_rate=0.01)
     known.update(loader_workers=0, prefetch=2, options=options, phases=False, memory_limit_bytes=0, seed=job["seed"])
-    return TrialJob(**known)
+    return TrialJob(learns=False, **known)
 
 
 def answer(adapter, framework, job):
@@ -96,7 +98,8 @@ def answer(adapter, framework, job):
 def main():
     framework, path = sys.argv[1:]
     module = importlib.import_module("steplab_worker.adapters." + framework)
-    adapter = module.Adapter(GroupJob(framework, 0, 1, 1, ""))
+    group = GroupJob(framework, 0, 1, 1, (Placement("here", 0, "127.0.0.1"),))
+    adapter = module.Adapter(group, Rendezvous(group, None))
     given = {}
     for name, job in json.load(sys.stdin).items():
         if framework == "velox":

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from steplab import kinds
 from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
+from steplab.core.resolution import resolve
 from steplab.runner.environments.registry import find
-from steplab.study.resolution import unsupported
 from steplab_worker import networks
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -83,7 +84,7 @@ def test_examples_in_the_plans_are_right() -> None:
 
 
 def test_training_is_refused_before_anything_is_started() -> None:
-    assert "only infer" in unsupported({"framework": "velox", "network": "lenet5"}, "step")
+    assert "only infer" in kinds.named("step").unsupported(resolve({"framework": "velox", "network": "lenet5"}))
 
 
 def test_all_networks_but_the_one_with_attention_can_be_put_as_plans() -> None:

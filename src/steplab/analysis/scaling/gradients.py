@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from steplab.core.resolution import graph_of, resolve
 from steplab.core.trial import Level
-from steplab.study.resolution import graph_of, resolve
 from steplab_worker.graph import GraphError
 
 BYTES = 4  # of a float32 gradient

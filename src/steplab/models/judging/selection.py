@@ -68,14 +68,14 @@ class Holdout:
         """Which rows are held out."""
         if self.column not in frame.columns:
             hint = nearest(self.column, [str(column) for column in frame.columns])
-            raise TableError(f"there is no column {self.column!r}", where="--holdout", hint=hint)
+            raise TableError(f"there is no column {self.column!r}", where="holdout", hint=hint)
         values = frame[self.column]
         compare = COMPARISONS[self.comparison]
         if pd.api.types.is_numeric_dtype(values) and values.dtype != bool:
             return np.asarray(compare(values, _number(self.value, self.column)), bool)
         if self.comparison not in ("==", "!="):
             hint = "compare it with == or !="
-            raise TableError(f"column {self.column!r} holds text", where="--holdout", hint=hint)
+            raise TableError(f"column {self.column!r} holds text", where="holdout", hint=hint)
         with parsing(f"{self.value!r} cannot be compared", "--holdout", TableError):
             return np.asarray(compare(values.astype(str), self.value), bool)
 
@@ -89,7 +89,7 @@ def parse_holdout(text: str) -> Holdout:
     found = re.fullmatch(r"\s*(.+?)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*", text)
     if found is None:
         hint = "write a column, one of < <= > >= == !=, and a value, such as 'workers>16'"
-        raise TableError(f"{text!r} is not a comparison", where="--holdout", hint=hint)
+        raise TableError(f"{text!r} is not a comparison", where="holdout", hint=hint)
     column, comparison, value = found.groups()
     return Holdout(column.strip("`"), comparison, value.strip("'\""))
 
@@ -99,7 +99,7 @@ def _number(text: str, column: str) -> float:
         return float(text)
     except ValueError:
         what = f"column {column!r} holds numbers and {text!r} is none"
-        raise TableError(what, where="--holdout") from None
+        raise TableError(what, where="holdout") from None
 
 
 @dataclass(frozen=True)
@@ -193,5 +193,5 @@ def range_split(frame: pd.DataFrame, holdouts: Sequence[Holdout]) -> list[tuple[
     asked = ", ".join(holdout.text for holdout in holdouts)
     if not test.any() or test.all():
         what = f"{asked} holds out {'every row' if test.all() else 'no row'}"
-        raise TableError(what, where="--holdout", hint="choose a condition that splits the measured rows")
+        raise TableError(what, where="holdout", hint="choose a condition that splits the measured rows")
     return [(np.flatnonzero(~test), np.flatnonzero(test))]

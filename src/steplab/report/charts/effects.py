@@ -9,10 +9,10 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from steplab.analysis.effects.findings import Designed, Mean
+from steplab.core.plain_text import plain
 from steplab.core.trial import Level
 from steplab.report.charts.style import GREY, colour, finish, log_axis, rows_height, series, whiskers
 from steplab.report.data import ReportData
-from steplab.report.plain_text import plain
 
 MOST_LEVELS = 8
 MOST_PAIRS = 3

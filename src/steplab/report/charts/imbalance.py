@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from steplab.core.plain_text import plain
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData
-from steplab.report.plain_text import plain
 from steplab_worker.phases import TIMED, WORDS
 
 

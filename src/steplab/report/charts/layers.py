@@ -5,9 +5,9 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from steplab.analysis.roofline import chart
+from steplab.core.plain_text import plain
 from steplab.report.charts.style import GREY, bar, finish, rows_height
 from steplab.report.data import ReportData
-from steplab.report.plain_text import plain
 from steplab_worker.phases import LAYERED, PASSES
 
 MOST_LAYERS = 60

@@ -6,9 +6,9 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from steplab.core.plain_text import plain
 from steplab.report.charts.style import GREY, colour, finish, log_axis, series
 from steplab.report.data import ReportData
-from steplab.report.plain_text import plain
 
 MOST_POINTS = 300
 

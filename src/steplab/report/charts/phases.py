@@ -6,9 +6,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from steplab.core.plain_text import plain
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData, measured
-from steplab.report.plain_text import plain
 from steplab_worker.phases import EXCHANGE_PARTS, SHARES, WORDS
 
 COMMUNICATION = {

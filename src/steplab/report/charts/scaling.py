@@ -6,9 +6,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from steplab.analysis.summary import Group
+from steplab.core.plain_text import plain
 from steplab.report.charts.style import GREY, finish, series, whiskers
 from steplab.report.data import ReportData, label
-from steplab.report.plain_text import plain
 
 MOST_LINES = 8
 Line = list[tuple[int, Group]]

@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from steplab.core.order_statistics import median_interval
+from steplab.core.plain_text import plain
 from steplab.report.charts.style import MARKER_SIZE, colour, finish, rows_height, whiskers
 from steplab.report.data import ReportData, label, measured
-from steplab.report.plain_text import plain
 
 MOST_ROWS = 40
 MOST_PANELS = 6

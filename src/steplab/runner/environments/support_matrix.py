@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from steplab import kinds
 from steplab.core import catalogue
+from steplab.core.resolution import impossible, resolve
 from steplab.core.trial import STRATEGIES, Level
-from steplab.study.resolution import impossible, unsupported
 from steplab_worker import data
 
 ONE = "one worker"
@@ -84,7 +85,8 @@ def _row(framework: catalogue.Framework, network: str, strategy: str, distributi
         config["strategy"] = "accumulate:2" if strategy == "accumulate" else strategy
     if distribution not in (ONE, SEVERAL):
         config["distribution"] = distribution
-    reason = unsupported(config, "infer" if strategy == INFERENCE else "step")
+    kind = kinds.named("infer" if strategy == INFERENCE else "step")
+    reason = kind.unsupported(resolve(config))
     return Support(framework.name, network, strategy, distribution, reason)
 
 

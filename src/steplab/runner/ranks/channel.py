@@ -1,6 +1,6 @@
-"""The laboratory's end of the lines to its ranks: one message per line, over a socket in the group's room.
+"""The laboratory's end of the lines to its ranks: one message per line, over a Unix socket or TCP.
 
-Who does not begin with the room's token is nobody: that line is closed, and the trial goes on. What a member sends and
+Who does not begin with the group's token is nobody: that line is closed, and the trial goes on. What a member sends and
 is no message is its failure.
 """
 
@@ -14,9 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from steplab.core.errors import EnvironmentFault
-from steplab.runner.ranks.group_folder import GroupFolder
-from steplab_worker import codec
-from steplab_worker.channel import short_address
+from steplab_worker import codec, transport
 from steplab_worker.codec import ProtocolError
 from steplab_worker.messages import RANK_MESSAGES, Failed, Hello, Message, decode, encode
 
@@ -61,18 +59,15 @@ class _Line:
 class Lines:
     """All lines of one group. What members say waits in `inbox`; `silent` are those whose line has ended, in order."""
 
-    def __init__(self, room: GroupFolder, members: int) -> None:
+    def __init__(self, address: str, token: str, members: int) -> None:
         self.inbox: deque[Said] = deque()
         self.silent: list[int] = []
         self.hello: dict[int, Hello] = {}
-        self._members, self._token = members, room.token
+        self._members, self._token = members, token
         self._known: dict[int, _Line] = {}
         self._strangers: list[_Line] = []
         self._selector = selectors.DefaultSelector()
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with short_address(str(room.channel)) as address:
-            self._listener.bind(address)
-        self._listener.listen(members + MOST_STRANGERS)
+        self._listener, self.address = transport.listen(address, members + MOST_STRANGERS)
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
 
@@ -98,7 +93,8 @@ class Lines:
 
     def connection(self, rank: int) -> socket.socket | None:
         """A member's line while it is open."""
-        return None if rank in self.silent or rank not in self._known else self._known[rank].connection
+        connection = self._known[rank].connection if rank in self._known and rank not in self.silent else None
+        return connection if connection is not None and connection.fileno() >= 0 else None
 
     def close(self) -> None:
         """Close everything."""
@@ -109,7 +105,7 @@ class Lines:
 
     def _accept(self) -> None:
         try:
-            connection, _ = self._listener.accept()
+            connection = transport.accept(self._listener)
         except BlockingIOError:
             return  # whoever it was has gone again
         except OSError as error:

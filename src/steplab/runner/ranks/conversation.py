@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from steplab.core.errors import EnvironmentFault
 from steplab.core.files import readable
 from steplab.core.trial import Status
-from steplab.runner.directing.director import Director, OutOfTurn, said_by
+from steplab.kinds.director import Director, OutOfTurn, said_by
 from steplab.runner.ranks import clocks
 from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.group import Ended, RankGroup
 from steplab_worker.job import TrialJob
+from steplab_worker.machine import Machine
 from steplab_worker.messages import (
     ClockRead,
     Failed,
@@ -40,6 +41,7 @@ class Failure:
     reason: str
     rank: int
     log_tail: str = ""
+    machine: Machine | None = None  # of a group that could not be opened, if a member came so far as to say
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,13 @@ class Conversation:
                 raise _Failed(Failure("failed", str(fault), 0, self.group.tail(0))) from None
             said = None if event is None else self._good(event, when)
             if time.monotonic() >= self.deadline:  # of ranks that talk without end, too
-                raise _Failed(Failure("timeout", f"no answer in time {when}", 0, self.group.tail(0)))
+                raise _Failed(Failure("timeout", f"no answer in time {when}{self._awaited()}", 0, self.group.tail(0)))
             if said is not None:
                 return said
             self.look_around()
+
+    def _awaited(self) -> str:
+        return f": the others wait for {self.group.awaited}" if self.group.awaited else ""
 
     def _good(self, event: Said | Ended, when: str) -> Said:
         """What a member said, unless it is about a failure."""

@@ -23,9 +23,12 @@ from steplab.runner.ranks.launchers import load_launcher
 from steplab.runner.ranks.launching import Launch, Launcher
 from steplab.runner.ranks.members import members
 from steplab.runner.ranks.private_network import NoPrivateNetwork, PrivateNetwork, obstacle, open_network
+from steplab.runner.ranks.rendezvous import Meeting
 from steplab.runner.ranks.site import Locate, this_host
+from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob
-from steplab_worker.messages import AmbientVariables, Close, Hello, Message, Open
+from steplab_worker.machine import Machine
+from steplab_worker.messages import AmbientVariables, Close, Failed, Hello, Meet, Message, Open
 
 TAIL_BYTES = 4000
 LOG_LIMIT_BYTES = 64 << 20
@@ -65,9 +68,10 @@ class RankGroup:
         self.variables: dict[int, AmbientVariables] = {}
         self.members = members(key.framework, key.processes, dict(key.options))
         self.site = locate(key.framework, self.members)
+        self._meeting = Meeting(self.site.placements)
         self.room = GroupFolder()
         try:
-            self._lines = Lines(self.room, len(self.members))
+            self._lines = Lines(self.site.listen or self.room.channel, self.room.token, len(self.members))
         except OSError as error:
             self.room.remove()
             raise EnvironmentFault(f"the ranks cannot be started ({error.strerror})") from None
@@ -98,7 +102,7 @@ class RankGroup:
             members=self.members,
             placements=self.site.placements,
             command=worker.command(self.environment.python),
-            channel=str(self.room.channel),
+            channel=self._lines.address,
             folder=self.room,
             variables=self._environment_variables(),
             network=network,
@@ -128,11 +132,26 @@ class RankGroup:
         return self._lines.hello
 
     @property
+    def machine(self) -> Machine | None:
+        """The machine of the first member, or else of one that has come; None before any has."""
+        return self.hello[min(self.hello)].machine if self.hello else None
+
+    @property
+    def address(self) -> str:
+        """Where the laboratory listens for the members."""
+        return self._lines.address
+
+    @property
     def pids(self) -> set[int]:
         """The group's processes on this host: its members, and what launched them."""
         here = socket.gethostname()
         own = {hello.pid for hello in self.hello.values() if hello.host == here}
         return own | set(self._launcher.pids() if self._launcher else ())
+
+    @property
+    def awaited(self) -> str:
+        """Whom the others wait for at the rendezvous; empty if nobody waits."""
+        return ", ".join(self.name(number) for number in self._meeting.awaited)
 
     def name(self, number: int) -> str:
         """What a member is called."""
@@ -145,7 +164,7 @@ class RankGroup:
             rank=rank,
             workers=self.key.workers,
             threads=self.key.threads,
-            rendezvous=str(self.room.rendezvous),
+            placements=self.site.placements,
             python_path=self.python_path,
             strategy=self.key.strategy,
             role=self.members[rank].role,
@@ -159,21 +178,41 @@ class RankGroup:
         self._lines.send(rank, message)
 
     def receive(self, deadline: float) -> Said | Ended | None:
-        """The next thing that happens in a member; None after a second or at the deadline (monotonic)."""
+        """The next thing that happens in a member; None after a second or at the deadline (monotonic).
+
+        What members say to each other at the rendezvous is answered here.
+        """
         wake = min(deadline, time.monotonic() + LONGEST_SLEEP_S)
-        while not self._lines.inbox:
+        while not self._heard():
             ended = self._first_ended()
             if ended is not None:
                 return ended
             silent = len(self._lines.silent)
-            something = self._lines.wait(min(wake - time.monotonic(), LONGEST_SLEEP_S))
+            self._lines.wait(min(wake - time.monotonic(), LONGEST_SLEEP_S))
             if newly_silent := self._lines.silent[silent:]:
                 # Their lines ended, so their processes are ending: wait for their codes a moment.
                 self._launched.wait(newly_silent, time.monotonic() + GRACE_S)
-            if not something and time.monotonic() >= wake:
+            if time.monotonic() >= wake and not self._heard():
                 self._bound_logs()
                 return None
         return self._lines.inbox.popleft()
+
+    def _heard(self) -> bool:
+        """Whether a member has said something to the laboratory."""
+        inbox = self._lines.inbox
+        while inbox and isinstance(meet := inbox[0].message, Meet):
+            self._meet(inbox.popleft().rank, meet)
+        return bool(inbox)
+
+    def _meet(self, member: int, meet: Meet) -> None:
+        try:
+            met = self._meeting.come(member, meet)
+        except ProtocolError as error:
+            self._lines.inbox.appendleft(Said(member, Failed("failed", str(error))))
+            return
+        if met is not None:
+            for number in range(len(self.members)):
+                self.send(number, met)
 
     @property
     def _launched(self) -> Launcher:
@@ -234,17 +273,24 @@ class RankGroup:
         here = socket.gethostname()
         for number, hello in self.hello.items():
             connection = self._lines.connection(number)
-            if connection is None or hello.host != here:
+            if connection is None or hello.host != here or not _is_open(connection):
                 continue  # elsewhere the end of the line ends them
-            connection.setblocking(False)
-            with contextlib.suppress(OSError):
-                if not connection.recv(1, socket.MSG_PEEK):
-                    continue
             connection.settimeout(GRACE_S)
             with contextlib.suppress(OSError):
                 os.kill(hello.pid, signal.SIGKILL)
                 while connection.recv(1 << 20):
                     pass
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether the other end of a line is still there."""
+    connection.setblocking(False)
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def _tail(file: IO[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""The temporary folder of a group of ranks: its socket, its logs, where its ranks meet.
+"""The temporary folder of a group of ranks: its socket, its logs, its token.
 
 Ranks keep their own temporary files there, so that all of it goes at once. Who knows the token in it may speak.
 """
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from steplab.core.errors import EnvironmentFault
-from steplab_worker.launched import log_path
+from steplab_worker.launched import TOKEN, log_path
 
 PREFIX = "steplab-room-"
 UNNAMED = "steplab-new-"  # a folder that is not locked yet
@@ -32,18 +32,12 @@ class GroupFolder:
         self.token = secrets.token_hex(16)
         try:
             self.path = self._folder(Path(tempfile.gettempdir()))
-            for path in (self.rendezvous, self.temporary):
-                path.mkdir()
-            (self.path / "token").write_text(self.token, encoding="ascii")
+            self.temporary.mkdir()
+            (self.path / TOKEN).write_text(self.token, encoding="ascii")
         except OSError as error:
             self.remove()
             what = f"the ranks' temporary folder cannot be made ({error.strerror})"
             raise EnvironmentFault(f"{what}; TMPDIR names the place for it") from None
-
-    @property
-    def rendezvous(self) -> Path:
-        """Where the ranks tell each other their addresses."""
-        return self.path / "rendezvous"
 
     @property
     def temporary(self) -> Path:
@@ -51,9 +45,9 @@ class GroupFolder:
         return self.path / "tmp"
 
     @property
-    def channel(self) -> Path:
-        """The laboratory's socket."""
-        return self.path / "channel"
+    def channel(self) -> str:
+        """The address of the laboratory's socket, for members on this host."""
+        return f"unix:{self.path / 'channel'}"
 
     def log(self, number: int) -> Path:
         """Where a member's output goes."""

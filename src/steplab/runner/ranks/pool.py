@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.environments import registry
@@ -44,7 +45,7 @@ class Pool:
         failure = Conversation(group, time.monotonic() + start_deadline_s, look_around).open()
         if failure is not None:
             self.discard(key)
-            return failure
+            return replace(failure, machine=group.machine)
         return group
 
     def discard(self, key: GroupKey) -> None:

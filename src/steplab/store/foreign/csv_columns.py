@@ -95,9 +95,7 @@ def _stated(stated: Mapping[str, str], columns: Sequence[str], where: str) -> di
     known = {}
     for name, column in stated.items():
         if name not in MEANING.values() and not name.isidentifier():
-            raise TableError(
-                f"{name!r} is not a name", where="--columns", hint=allowed(dict.fromkeys(MEANING.values()))
-            )
+            raise TableError(f"{name!r} is not a name", where="columns", hint=allowed(dict.fromkeys(MEANING.values())))
         known[name] = _existing(column, columns, f"{where}, --columns")
     return known
 

@@ -83,7 +83,7 @@ Values = Mapping[tuple[Point, str, str], list[float]]
 def _text(values: Values, parameters: Sequence[str]) -> str:
     if len(parameters) > MOST_PARAMETERS:
         what = f"{len(parameters)} factors with numbers vary, and Extra-P's text format takes {MOST_PARAMETERS}"
-        raise TableError(what, where="--to", hint="write JSON lines: --to extrap:FILE.jsonl")
+        raise TableError(what, hint="write JSON lines: extrap:FILE.jsonl")
     points = sorted({point for point, _, _ in values})
     lines = [f"PARAMETER {name}" for name in parameters]
     lines.append("POINTS " + " ".join(f"( {' '.join(map(_number, point))} )" for point in points))
@@ -92,7 +92,7 @@ def _text(values: Values, parameters: Sequence[str]) -> str:
         for point in points:
             if (point, region, metric) not in values:
                 what = f"{metric} of {region} is missing at some point, which Extra-P's text format cannot say"
-                raise TableError(what, where="--to", hint="write JSON lines: --to extrap:FILE.jsonl")
+                raise TableError(what, hint="write JSON lines: extrap:FILE.jsonl")
             lines.append("DATA " + " ".join(repr(value) for value in values[point, region, metric]))
     return "\n".join(lines) + "\n"
 

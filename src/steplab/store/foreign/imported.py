@@ -71,11 +71,11 @@ def write_study(study: ForeignStudy, out: Path, command: str) -> None:
             records.write_record(folder, record)
 
 
-def must_be_free(out: Path, option: str = "--out") -> None:
+def must_be_free(out: Path) -> None:
     """Say so if a folder cannot be made there."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         what = "is not empty" if out.is_dir() else "is a file"
-        raise InputError(what, where=f"{option} {out}", hint="give a folder that does not exist yet")
+        raise InputError(what, where=str(out), hint="give a folder that does not exist yet")
 
 
 @contextlib.contextmanager

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steplab import kinds
 from steplab.core.errors import TableError
-from steplab.core.step_time import shares_period, step_times
+from steplab.core.step_time import step_times
 from steplab.core.trial import Level
 from steplab.store.foreign.imported import appearing
 from steplab.store.tables import Tables
@@ -40,7 +41,7 @@ def _step_times(tables: Tables, trials: pd.DataFrame) -> dict[str, Any]:
     by_trial = {str(trial): rows for trial, rows in measured.groupby("trial")}
     known = zip(trials["trial"], trials["kind"], trials["strategy"], strict=True)
     return {
-        trial: step_times(_by_rank(by_trial[trial]), shares_period(kind, str(strategy)))[:MOST_POINTS]
+        trial: step_times(_by_rank(by_trial[trial]), kinds.named(kind).shares_period(str(strategy)))[:MOST_POINTS]
         for trial, kind, strategy in known
         if trial in by_trial
     }

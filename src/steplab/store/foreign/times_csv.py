@@ -38,7 +38,7 @@ class Wishes:
 def read_times(paths: Sequence[Path], wishes: Wishes) -> ForeignStudy:
     """The tables in these files as one study."""
     if wishes.unit and wishes.unit not in SECONDS:
-        raise TableError(f"there is no unit {wishes.unit!r}", where="--unit", hint=allowed(SECONDS))
+        raise TableError(f"there is no unit {wishes.unit!r}", where="unit", hint=allowed(SECONDS))
     notes: list[str] = []
     tables = [_table(path, wishes, notes) for path in paths]
     whole = _merged(tables, [path.name for path in paths], notes)

@@ -21,6 +21,7 @@ from steplab_worker import adapter as base
 from steplab_worker.adapters.chainer.layers import LayerClock, build_chain
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 DECLARATION = {
@@ -48,12 +49,12 @@ class Session(base.Session):
         # Chainer draws from NumPy's global generator.
         np.random.seed(job.seed % 2**32)
         random.seed(job.seed)
-        chainer.config.train = job.kind != "infer"
-        chainer.config.enable_backprop = job.kind != "infer"
+        chainer.config.train = job.learns
+        chainer.config.enable_backprop = job.learns
         self.chain = build_chain(graph, weights)
         self.keys = [(layer.name, name) for layer in graph.layers for name in layer.weights]
         self.criterion = _criterion(graph.loss)
-        self.communicator = communicator if job.kind != "infer" else None
+        self.communicator = communicator if job.learns else None
         self.overlap_method = "hook" if self.communicator is not None else "none"
         self.averaging = 0.0  # seconds of the last average, in mode `overlap`
         self.optimizer = _optimizer(job).setup(self.chain)
@@ -170,7 +171,7 @@ class Session(base.Session):
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
-        return float(self.value.array.mean()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(self.value.array.mean()) * (self.job.accumulate if self.job.learns else 1)
 
     def reseed(self, seed: int) -> None:
         """Seed NumPy's global generator, from which Chainer draws."""
@@ -249,8 +250,8 @@ def _optimizer(job: TrialJob) -> Any:
 class Adapter(base.Adapter):
     """Chainer in one rank."""
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         self.communicator = _communicator() if group.workers > 1 else None
 
     def versions(self) -> Dict[str, str]:

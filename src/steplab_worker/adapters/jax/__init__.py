@@ -28,7 +28,7 @@ from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, 
 from steplab_worker.adapters.jax.pieces import JaxPieces
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
-from steplab_worker.rendezvous import addresses
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 DECLARATION = {
@@ -70,11 +70,11 @@ class Session(base.Session):
         self.layer_method = "pieces"
         self.pieces: Any = None
         self.walk: Optional[LayerWalk] = None
-        self.overlap_method = "difference" if mesh is not None and job.kind != "infer" else "none"
+        self.overlap_method = "difference" if mesh is not None and job.learns else "none"
 
     def enter(self, mode: str) -> None:
         """Global arrays for native steps over several ranks, local ones otherwise."""
-        wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.kind != "infer"
+        wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.learns
         if wanted != self.shared:
             same, mine = (globally, by_rank) if wanted else (locally, of_rank)
             self.trained, self.moments = same(self.mesh, (self.trained, self.moments))
@@ -166,7 +166,7 @@ class Session(base.Session):
     def loss(self) -> float:
         """The last batch's loss on this rank (of an inference: the mean of its outputs)."""
         value = of_rank(self.mesh, self.value) if self.shared else self.value
-        return float(np.mean(np.asarray(value))) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(np.mean(np.asarray(value))) * (self.job.accumulate if self.job.learns else 1)
 
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""
@@ -358,17 +358,17 @@ class Adapter(base.Adapter):
 
     phase_method = "separate-compilation"
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         # XLA's CPU client sizes its thread pools by these, when it is made.
         os.environ["PJRT_NPROC"] = os.environ["NPROC"] = str(group.threads)
         self.holder: Optional[socket.socket] = None
         self.mesh: Any = None
         if group.workers > 1:
-            found, self.holder = addresses(group.rendezvous, "jax", group.rank, group.workers)
+            (coordinator, *_), self.holder = rendezvous.addresses()
             jax.distributed.initialize(
-                found[0], group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
-                coordinator_bind_address=found[0],
+                coordinator, group.workers, group.rank, initialization_timeout=START_DEADLINE_S,
+                coordinator_bind_address=coordinator,
             )  # fmt: skip
             self.mesh = Mesh(np.array([first_of(rank) for rank in range(group.workers)]), (AXIS,))
 

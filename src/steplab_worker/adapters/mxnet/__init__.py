@@ -21,6 +21,7 @@ from steplab_worker.adapters.mxnet.layers import LayerClock, build_block
 from steplab_worker.adapters.mxnet.store import Store, memory, optimizer, serve, set_updates
 from steplab_worker.graph import Graph, size
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 __all__ = ["DECLARATION", "Adapter", "Session", "serve"]
@@ -61,7 +62,7 @@ class Session(base.Session):
         self.weights = {key: self.block.parameter(*key) for key in _trainable(graph)}
         for parameter in self.weights.values():
             parameter.grad_req = "add" if job.accumulate > 1 else "write"
-        self.store: Optional[Store] = store if job.kind != "infer" else None
+        self.store: Optional[Store] = store if job.learns else None
         self.overlap_method = "difference" if self.store is not None else "none"
         self.updater = mx.optimizer.get_updater(optimizer(job, 1.0 / group.workers))
         if self.store is not None:
@@ -216,7 +217,7 @@ class Session(base.Session):
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
-        return float(self.value.mean().asscalar()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(self.value.mean().asscalar()) * (self.job.accumulate if self.job.learns else 1)
 
     def close(self) -> None:
         """Free the network: blocks and parameters point at each other."""
@@ -262,9 +263,9 @@ def _criterion(loss: str) -> Any:
 class Adapter(base.Adapter):
     """MXNet in one rank."""
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
-        self.store = Store(group) if group.workers > 1 else None
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
+        self.store = Store(group, rendezvous) if group.workers > 1 else None
 
     def versions(self) -> Dict[str, str]:
         """MXNet and the device."""

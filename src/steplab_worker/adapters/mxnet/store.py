@@ -6,7 +6,6 @@ import collections
 import math
 import os
 import socket
-import sys
 import threading
 import time
 from typing import Any, Callable, Dict, List
@@ -15,10 +14,9 @@ import mxnet as mx
 from mxnet.kvstore import kvstore_server
 
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.rendezvous import Rendezvous
+from steplab_worker.transport import host_and_port, joined
 
-HOST = "127.0.0.1"
-MEETING = "mxnet-port"  # the scheduler's port, in the rendezvous folder once it listens
-MEETING_S = 90.0
 POLL_S = 0.05
 
 
@@ -29,9 +27,9 @@ class Store:
     again by the next trial: the servers hold as much as the largest trial needs, not the sum of all.
     """
 
-    def __init__(self, group: GroupJob):
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
         self.asynchronous = group.strategy == "ps-async"
-        _enter(group, "worker", _met_port(group))
+        _enter(group, rendezvous.place.address, _scheduler(rendezvous))
         self.store = mx.kvstore.create("dist_async" if self.asynchronous else "dist_sync")
         self.known: set = set()
         self.keys: List[str] = []
@@ -137,47 +135,42 @@ def set_updates(made: mx.optimizer.Optimizer, weights: int, updates: int) -> Non
         made._index_update_count.update(dict.fromkeys(range(weights), updates))
 
 
-def serve(group: GroupJob) -> None:
+def serve(group: GroupJob, rendezvous: Rendezvous) -> None:
     """Be the scheduler or a server until the group ends."""
-    port = _choose_port() if group.role == "scheduler" else _met_port(group)
-    _enter(group, group.role, port)
     if group.role == "scheduler":
-        threading.Thread(target=_announce, args=(group, port), daemon=True).start()
-    try:
-        kvstore_server._init_kvstore_server_module()
-    except mx.MXNetError as error:
-        if group.role != "scheduler" or "bind failed" not in str(error):
-            raise
-        # Somebody took the port since it was chosen. MXNet keeps what it was told: only a new image begins anew.
-        for name in [name for name in os.environ if name.startswith("DMLC_")]:
-            del os.environ[name]
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+        port = _free_port(rendezvous.place.address)
+        # The others may come when it listens; who comes earlier may miss it.
+        threading.Thread(target=_announce, args=(rendezvous, port), daemon=True).start()
+        _enter(group, rendezvous.place.address, joined(rendezvous.place.address, port))
+    else:
+        _enter(group, rendezvous.place.address, _scheduler(rendezvous))
+    kvstore_server._init_kvstore_server_module()
 
 
-def _enter(group: GroupJob, role: str, port: int) -> None:
-    """Tell MXNet who this process is; it only listens to the environment."""
-    os.environ.update(DMLC_ROLE=role, DMLC_PS_ROOT_URI=HOST, DMLC_NODE_HOST=HOST, DMLC_PS_ROOT_PORT=str(port))
+def _enter(group: GroupJob, own: str, scheduler: str) -> None:
+    """Tell MXNet who and where this process is; it only listens to the environment."""
+    host, port = host_and_port(scheduler)
+    os.environ.update(DMLC_ROLE={"rank": "worker"}.get(group.role, group.role), DMLC_NODE_HOST=own)
+    os.environ.update(DMLC_PS_ROOT_URI=host, DMLC_PS_ROOT_PORT=str(port))
     os.environ.update(DMLC_NUM_WORKER=str(group.workers), DMLC_NUM_SERVER=str(group.roles["server"]))
 
 
-def _choose_port() -> int:
-    """The port that the user's environment asks for, or a free one."""
-    wished = int(os.environ.get("DMLC_PS_ROOT_PORT", "0"))
-    if wished:
-        return wished
+def _scheduler(rendezvous: Rendezvous) -> str:
+    """Where the scheduler listens: no other member offers a port."""
+    return next(address for address in rendezvous.meet() if address)
+
+
+def _free_port(host: str) -> int:
+    """A port that is free now. MXNet can be given none that is held; where somebody takes it first, the start fails."""
     with socket.socket() as probe:
-        probe.bind((HOST, 0))
+        probe.bind((host, 0))
         return probe.getsockname()[1]
 
 
-def _announce(group: GroupJob, port: int) -> None:
-    """Say where the scheduler is, once it listens there itself; who comes earlier may miss it."""
+def _announce(rendezvous: Rendezvous, port: int) -> None:
     while not _listens(port):
         time.sleep(POLL_S)
-    path = os.path.join(group.rendezvous, MEETING)
-    with open(path + ".part", "w") as file:
-        file.write(str(port))
-    os.replace(path + ".part", path)
+    rendezvous.meet(port)
 
 
 def _listens(port: int) -> bool:
@@ -190,13 +183,3 @@ def _listens(port: int) -> bool:
 
 def _is_open(descriptor: str) -> bool:
     return os.path.islink("/proc/self/fd/" + descriptor)
-
-
-def _met_port(group: GroupJob) -> int:
-    path, deadline = os.path.join(group.rendezvous, MEETING), time.monotonic() + MEETING_S
-    while not os.path.exists(path):
-        if time.monotonic() > deadline:
-            raise TimeoutError("the scheduler of MXNet's servers did not answer within %g s" % MEETING_S)
-        time.sleep(POLL_S)
-    with open(path) as file:
-        return int(file.read())

@@ -36,7 +36,7 @@ from steplab_worker.adapters.tensorflow.pieces import TensorFlowPieces
 from steplab_worker.adapters.tensorflow.place import Place, devices
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
-from steplab_worker.rendezvous import addresses
+from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
 DECLARATION = {
@@ -93,7 +93,7 @@ class Session(base.Session):
         self.layer_method = "none: several replicas in one process" if self.splits else "pieces"
         self.pieces: Optional[TensorFlowPieces] = None
         self.walk: Optional[LayerWalk] = None
-        self.overlap_method = "difference" if place.workers > 1 and job.kind != "infer" else "none"
+        self.overlap_method = "difference" if place.workers > 1 and job.learns else "none"
         self.fit: Optional[FitLoop] = None
         self.twin: Optional[Twin] = None
         self.batch: Any = None
@@ -107,7 +107,7 @@ class Session(base.Session):
         if self.fit is not None:
             self.fit.close()
             self.fit = None
-        if mode == "native" and self.job.options["loop"] == "fit" and self.job.kind != "infer":
+        if mode == "native" and self.job.options["loop"] == "fit" and self.job.learns:
             self.fit = FitLoop(self.net, self.optimizer, self.strategy, self.job.batch_size)
 
     def source(self) -> base.Source:
@@ -208,7 +208,7 @@ class Session(base.Session):
         Of `fit` it is Keras' mean over all batches since its start; of an inference, the mean of the outputs.
         """
         first = self.value if isinstance(self.value, (list, tuple)) else self.place.local(self.value)
-        factor = 1 if self.fit is not None or self.job.kind == "infer" else self.job.accumulate
+        factor = 1 if self.fit is not None or not self.job.learns else self.job.accumulate
         return float(np.mean(np.asarray(first[0]))) * factor
 
     def outputs(self) -> np.ndarray:
@@ -363,8 +363,8 @@ class Adapter(base.Adapter):
 
     phase_method = "separate-compilation"
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         tf.get_logger().setLevel("ERROR")  # a trial's functions are traced anew; it would warn of that
         self.place: Optional[Place] = None
         self.holder: Optional[socket.socket] = None
@@ -386,10 +386,10 @@ class Adapter(base.Adapter):
         _set_threads(threads * workers if mirrored else threads)
         if mirrored:
             return Place(tf.distribute.MirroredStrategy(devices(workers)), 0, 1, workers, workers)
-        if workers > 1 and job.kind != "infer":
-            found, self.holder = addresses(self.group.rendezvous, "tensorflow", rank, workers)
+        if workers > 1 and job.learns:
+            servers, self.holder = self.rendezvous.addresses()
             os.environ["TF_CONFIG"] = json.dumps(
-                {"cluster": {"worker": found}, "task": {"type": "worker", "index": rank}}
+                {"cluster": {"worker": servers}, "task": {"type": "worker", "index": rank}}
             )
             return Place(tf.distribute.MultiWorkerMirroredStrategy(), rank, workers, workers)
         return Place(tf.distribute.get_strategy(), rank, workers, 1)

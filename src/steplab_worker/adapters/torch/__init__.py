@@ -9,6 +9,7 @@ before the next forward pass.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -27,12 +28,15 @@ from steplab_worker.adapters.torch.overlap import BucketClock
 from steplab_worker.adapters.torch.stamps import elapsed, stamp
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.placement import Placement
+from steplab_worker.rendezvous import Rendezvous
+from steplab_worker.transport import host_and_port
 
 DECLARATION = {
     "title": "PyTorch",
     "pins": ["torch==2.13.0", "numpy>=2,<3", "pillow>=11,<14", "nibabel>=5.3,<6"],
     "module": "torch",
-    "doors": "each rank's gloo or NCCL on 127.0.0.1",
+    "doors": "rank 0's store and each rank's gloo or NCCL on 127.0.0.1",
     "caches": ["TORCHINDUCTOR_CACHE_DIR"],
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
@@ -48,6 +52,7 @@ DECLARATION = {
     },
 }
 
+START_DEADLINE_S = 120
 # What the optimisers remember of each weight.
 MEMORIES = {"sgd": (), "momentum": ("momentum_buffer",), "adam": ("step", "exp_avg", "exp_avg_sq")}
 
@@ -61,7 +66,7 @@ class Session(base.Session):
         self.job, self.group, self.device = job, group, device
         torch.manual_seed(job.seed)
         module = make_module(job.network) if graph is None else build_module(graph, weights)
-        self.module = module.to(device).train(job.kind != "infer")
+        self.module = module.to(device).train(job.learns)
         self.net = self._wrapped()
         self.overlap_method = "hook" if isinstance(self.net, nn.parallel.DistributedDataParallel) else "none"
         self.buckets: Optional[BucketClock] = None
@@ -72,7 +77,7 @@ class Session(base.Session):
 
     def _wrapped(self) -> nn.Module:
         net: Any = torch.compile(self.module) if self.job.options["compile"] else self.module
-        if self.group.workers == 1 or self.job.kind == "infer":
+        if self.group.workers == 1 or not self.job.learns:
             return net
         devices = [self.device.index] if self.device.type == "cuda" else None
         # An explicit size would do away with the small first bucket.
@@ -244,7 +249,7 @@ class Session(base.Session):
 
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
-        return float(self.value.float().mean()) * (1 if self.job.kind == "infer" else self.job.accumulate)
+        return float(self.value.float().mean()) * (self.job.accumulate if self.job.learns else 1)
 
 
 class _LayerClock:
@@ -313,22 +318,37 @@ def _pinned(batch: Any) -> Any:
     return tuple(torch.from_numpy(part).pin_memory() for part in batch)
 
 
+def _device(place: Placement) -> torch.device:
+    """The GPU of a rank: the one that its placement names, or the one of its number on this host."""
+    return torch.device(place.device or "cuda:%d" % (place.local_rank % torch.cuda.device_count()))
+
+
+def _store(group: GroupJob, rendezvous: Rendezvous) -> dist.Store:
+    """The key-value store in which the process group meets: in rank 0, which listens before the others hear of it."""
+    patience = datetime.timedelta(seconds=START_DEADLINE_S)
+    if group.rank == 0:
+        listener = rendezvous.listener()
+        host, port = host_and_port(rendezvous.meet(listener.getsockname()[1])[0])
+        return dist.TCPStore(host, port, group.workers, True, patience, master_listen_fd=listener.detach())
+    host, port = host_and_port(rendezvous.meet()[0])
+    return dist.TCPStore(host, port, group.workers, False, patience)
+
+
 class Adapter(base.Adapter):
     """PyTorch in one rank."""
 
-    def __init__(self, group: GroupJob):
-        super().__init__(group)
+    def __init__(self, group: GroupJob, rendezvous: Rendezvous):
+        super().__init__(group, rendezvous)
         torch.set_num_threads(group.threads)
         cuda = torch.cuda.is_available()
-        self.device = torch.device("cuda", group.rank % torch.cuda.device_count()) if cuda else torch.device("cpu")
+        self.device = _device(rendezvous.place) if cuda else torch.device("cpu")
         if cuda:
             torch.cuda.set_device(self.device)
         if group.workers > 1:
-            meeting = "file://" + os.path.join(group.rendezvous, "torch")
-            backend = "nccl" if cuda else "gloo"
-            # All ranks are on this host: they listen nowhere else, whatever the host's name stands for.
-            os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
-            dist.init_process_group(backend, init_method=meeting, rank=group.rank, world_size=group.workers)
+            # Ranks listen where their placement says and nowhere else, whatever the host's name stands for.
+            os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = rendezvous.interface
+            store = _store(group, rendezvous)
+            dist.init_process_group("nccl" if cuda else "gloo", store=store, rank=group.rank, world_size=group.workers)
 
     def versions(self) -> Dict[str, str]:
         """PyTorch, its CUDA, and the device."""

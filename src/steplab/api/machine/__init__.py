@@ -1,0 +1,1 @@
+"""This computer: its frameworks, its data sets, its noise."""

@@ -1,0 +1,62 @@
+"""Data sets: what there is, making one in its original format, checking files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steplab.core.errors import InputError, nearest
+from steplab.runner.data import check, datasets
+from steplab.runner.data.check import DataCheck
+from steplab.runner.data.datasets import Description
+from steplab_worker import data
+
+__all__ = ["DataCheck", "Description", "GeneratedData", "check_dataset", "list_datasets", "make_dataset"]
+
+
+@dataclass(frozen=True)
+class GeneratedData:
+    """A data set that was generated: where, and how many samples."""
+
+    name: str
+    folder: Path
+    train: int
+    test: int
+    seed: int
+    seconds: float
+
+    def document(self) -> dict[str, Any]:
+        """What `steplab data make --json` prints."""
+        sizes = {"train": self.train, "test": self.test}
+        return {"name": self.name, "folder": str(self.folder), **sizes, "seed": self.seed, "seconds": self.seconds}
+
+
+def list_datasets() -> list[Description]:
+    """All data sets: shape, classes, original sizes, and whether real or generated files are there."""
+    return [datasets.describe(name) for name in data.datasets()]
+
+
+def make_dataset(name: str, out: Path | str, samples: int | None = None, seed: int = 0) -> GeneratedData:
+    """Generate a learnable data set in its original format and layout, into a new folder.
+
+    `samples` are the training samples, with test samples in proportion; the same seed gives the same bytes.
+    """
+    began, folder = time.perf_counter(), Path(out)
+    known = data.datasets()
+    if name not in known:
+        raise InputError(f"there is no data set {name!r}", hint=nearest(name, known))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError("already exists", where=str(folder), hint="name a new folder")
+    datasets.make(folder, name, samples or data.spec(name).generated, seed)
+    train, test = (len(data.open_split(str(folder), name, split)) for split in ("train", "test"))
+    return GeneratedData(name, folder, train, test, seed, time.perf_counter() - began)
+
+
+def check_dataset(folder: Path | str, name: str = "") -> DataCheck:
+    """Read every sample and sum every file; a damaged file is an error that names the file and the offset.
+
+    `name` is the data set, if its files do not tell.
+    """
+    return check.check(Path(folder), name)

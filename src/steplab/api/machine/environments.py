@@ -1,0 +1,51 @@
+"""Framework environments: which there are, making one, registering an interpreter, trying them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from steplab.core.catalogue import framework_names
+from steplab.core.errors import InputError, nearest
+from steplab.core.home import home
+from steplab.runner.environments import registry
+from steplab.runner.environments.registry import Listed
+
+__all__ = ["Listed", "add_environment", "check_environments", "create_environment", "environments", "expect_framework"]
+
+
+def environments() -> list[Listed]:
+    """All environments, ready or not, with the reason."""
+    return registry.listing()
+
+
+def expect_framework(name: str) -> None:
+    """Say so if there is no framework of that name."""
+    if name not in framework_names():
+        raise InputError(f"there is no framework {name!r}", hint=nearest(name, framework_names()))
+
+
+def create_environment(framework: str, progress: Callable[[str], None] = lambda text: None) -> Listed:
+    """Make the environment of a framework from the pins that its adapter declares; this can take minutes.
+
+    `progress` hears what is being done.
+    """
+    expect_framework(framework)
+    registry.create(framework, progress)
+    return _named(framework)
+
+
+def add_environment(name: str, python: Path | str, framework: str = "") -> Listed:
+    """Register an interpreter that you already have; the framework's own name makes it the default."""
+    registry.add(name, Path(python).expanduser(), framework or name)
+    return _named(name)
+
+
+def check_environments(names: Sequence[str] = ()) -> list[Listed]:
+    """Import each framework in its environment and say whether that works; by default in all that were made."""
+    there = sorted(path.parent.name for path in (home() / "envs").glob("*/steplab.json"))
+    return [registry.check(name) for name in names or there]
+
+
+def _named(name: str) -> Listed:
+    return next(row for row in registry.listing() if row.name == name)

@@ -1,0 +1,163 @@
+"""The plan of a study before it runs: which trials, how many are left, about how long they take."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Collection, Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steplab.api import display
+from steplab.api.measuring.status import Counts, counts
+from steplab.core.errors import InputError
+from steplab.core.resolution import Resolved, graph_of
+from steplab.core.trial import Level
+from steplab.core.units import seconds as shown
+from steplab.design import plan as designs
+from steplab.runner.campaign import check_folder
+from steplab.runner.jobs import GROUP_FACTORS, group_key
+from steplab.store import records
+from steplab.store.brief import Brief
+from steplab.store.overview import overview
+from steplab.store.paths import StudyFolder
+from steplab.study.file import read_study as read_file
+from steplab.study.sections import Study
+
+SHOWN = 12  # trials in a notebook
+MOST_LISTED = 100_000  # trials of a plan in its document
+MOST_FINISHED = 200  # trials that tell how long the others take
+MOST_GUESSED = 200  # configurations that are looked at for a first guess
+START_S = 4.0  # a group of ranks, framework imported; refined by finished trials
+ASSUMED_FLOPS_PER_S = 2e10  # one core, for the first guess only
+ASSUMED_OVERHEAD_S = 2e-3
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A study, its trials in the order in which they run, and the folder for their records."""
+
+    study: Study
+    trials: designs.Plan
+    folder: Path
+
+    @property
+    def note(self) -> str:
+        """What a person should know about the plan; empty if nothing."""
+        return self.trials.note
+
+    @property
+    def counts(self) -> Counts:
+        """How many trials are done already, and how many are left."""
+        return counts(StudyFolder(self.folder), len(self.trials), self._finished.values())
+
+    @property
+    def basis(self) -> str:
+        """What the estimated time comes from."""
+        return "finished trials" if self._finished else "a rough guess from the networks' sizes"
+
+    @property
+    def seconds(self) -> float:
+        """The estimated time of the trials that are left."""
+        return estimate(self.study, self.trials, StudyFolder(self.folder), self._finished.keys())
+
+    @property
+    def varied(self) -> list[str]:
+        """The factors that take more than one level."""
+        return [name for name, column in self.trials.configurations.columns.items() if np.ptp(column.codes)]
+
+    @property
+    def same(self) -> dict[str, Level]:
+        """The factors that are the same in all trials."""
+        return {name: level for name, level in self.trials[0].config.items() if name not in self.varied}
+
+    @cached_property
+    def _finished(self) -> Mapping[str, Brief]:
+        briefs = overview(StudyFolder(self.folder)).briefs
+        return {trial: briefs[trial] for trial in self.trials.among(briefs.keys())}
+
+    def document(self) -> dict[str, Any]:
+        """What `steplab run --dry-run --json` prints."""
+        listed = itertools.islice(self.trials, MOST_LISTED)
+        rows = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in listed]
+        told = {"seconds": self.seconds, "basis": self.basis, "note": self.note}
+        return self.counts.document() | told | {"plan": rows}
+
+    def __repr__(self) -> str:
+        return f"<StudyPlan {self.study.about.name}: {len(self.trials)} trials into {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        rows = [[t.id, t.replicate, *(t.config.get(name) for name in self.varied)] for t in self.trials[:SHOWN]]
+        time = f"{self.counts.left} left; estimated time {shown(self.seconds)} (from {self.basis})"
+        return display.block(
+            display.title(self.study.about.name),
+            display.sentence(f"{len(self.trials)} trials, {len(self.trials.configurations)} configurations; {time}"),
+            display.table(("trial", "replicate", *self.varied), rows),
+            display.rest(len(self.trials) - SHOWN),
+        )
+
+
+def read_study(path: Path | str) -> Study:
+    """Read and check a study file; nothing is run.
+
+    A mistake in it is a `StudyError` that names the line, the field, and what is allowed.
+    """
+    return read_file(Path(path))
+
+
+def plan(study: Study | Path | str, out: Path | str | None = None, trials: Collection[str] = ()) -> StudyPlan:
+    """Plan a study without running it; `trials` are the ids of the only ones to run, by default all.
+
+    `study` is a study file, or what `read_study` gave; `out` the folder for the records, by default
+    `runs/<study name>`. Nothing is written.
+    """
+    declared = study if isinstance(study, Study) else read_study(study)
+    planned = _selected(designs.plan(declared), trials)
+    folder = Path(out) if out is not None else Path("runs") / declared.about.name
+    check_folder(StudyFolder(folder), declared)
+    return StudyPlan(declared, planned, folder)
+
+
+def _selected(trials: designs.Plan, ids: Collection[str]) -> designs.Plan:
+    if not ids:
+        return trials
+    chosen = trials.selected(ids)
+    known = set(chosen.ids())
+    missing = [name for name in ids if name not in known]
+    if missing:
+        hint = "`steplab run STUDY.toml --dry-run` lists the ids"
+        raise InputError(f"the study has no trial {missing[0]!r}", hint=hint)
+    return chosen
+
+
+def estimate(study: Study, trials: designs.Plan, folder: StudyFolder, done: Set[str]) -> float:
+    """Seconds for the trials that are left: from finished ones if there are any, otherwise from the networks' size."""
+    finished = sorted(done)[:MOST_FINISHED]
+    took = [head.seconds for head in records.read_heads(folder, finished)] if finished else []
+    if took:
+        return statistics.fmean(took) * (len(trials) - len(done))
+    configurations = trials.configurations
+    guessed = min(MOST_GUESSED, len(configurations))
+    rows = np.random.default_rng(0).choice(len(configurations), guessed, replace=False)
+    each = statistics.fmean(_guess(trials.resolved(int(row)), study) for row in rows)
+    return each * len(trials) + START_S * _groups(trials)
+
+
+def _groups(trials: designs.Plan) -> int:
+    """About how many groups of ranks are started: those that differ, anew in each block."""
+    rows = trials.configurations.distinct(GROUP_FACTORS).first
+    few = len(rows) <= MOST_GUESSED
+    starts = len({group_key(trials.resolved(int(row))) for row in rows}) if few else len(rows)
+    blocks = sum(trials.order.size(replicate) > 0 for replicate in range(trials.order.replicates))
+    return min(len(trials), starts * blocks)
+
+
+def _guess(resolved: Resolved, study: Study) -> float:
+    """Seconds of one trial by its parameters: 6 FLOPs per weight and sample, more for shared weights is ignored."""
+    graph = graph_of(resolved)
+    flops = 6.0 * (graph.parameters if graph else 1e6) * resolved.batch_size
+    return study.kind.iterations(resolved) * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)

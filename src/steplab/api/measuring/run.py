@@ -1,0 +1,168 @@
+"""Running a study: everything is checked first, then every trial becomes a record, whatever happens to it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steplab.api.left_out import left_out
+from steplab.api.measuring.plan import StudyPlan, estimate, plan
+from steplab.api.measuring.status import Counts, counts
+from steplab.api.results.results import Results
+from steplab.core.errors import InputError
+from steplab.core.trial import is_failure
+from steplab.design.plan import Plan
+from steplab.runner.campaign import Campaign
+from steplab.runner.environments import registry
+from steplab.runner.interrupts import Stop
+from steplab.runner.observer import Observer
+from steplab.runner.ranks.private_network import obstacle, open_doors
+from steplab.store import records
+from steplab.store.overview import Overview, overview
+from steplab.store.paths import StudyFolder
+from steplab.study.sections import Study
+
+log = logging.getLogger("steplab")
+
+
+class RunObserver(Observer):
+    """Watches a run: override the methods that you want to hear of. By default nothing happens but a log entry.
+
+    Each is called in the thread that runs the study, and may be called while a trial is being measured: be quick.
+    """
+
+    def on_note(self, text: str) -> None:
+        """Something that a person should know, such as that ranks can be reached by others; logged by default."""
+        log.warning(text)
+
+    def on_begin(self, trials: int, expected_s: float) -> None:
+        """The first trial is about to begin; how many are to run, and the seconds that this may take."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """How a run ended: the study's counts, the seconds it took, and whether somebody asked it to stop."""
+
+    counts: Counts
+    seconds: float
+    stopped: bool
+
+    def document(self) -> dict[str, Any]:
+        """What `steplab run --json` prints."""
+        return self.counts.document() | {"seconds": round(self.seconds, 3)}
+
+
+def run(
+    study: Study | Path | str,
+    out: Path | str | None = None,
+    limit: int | None = None,
+    *,
+    trials: Collection[str] = (),
+    retry_failed: bool = False,
+    modules: Path | str | None = None,
+    observer: RunObserver | None = None,
+    stop: Stop | None = None,
+) -> Results:
+    """Run a study, or go on where it stopped, and open its folder.
+
+    A trial that fails is a record, not an error. `KeyboardInterrupt` ends the ranks and is passed on; finished trials
+    stay, and the next call goes on with the others. No signal is taken: set `stop.asked` from wherever you like to end
+    after the trial that runs.
+
+    Args:
+        study: A study file, or what `read_study` gave.
+        out: The study's folder, by default `runs/<study name>`.
+        limit: Run at most that many trials now.
+        trials: The ids of the only trials to run, by default all.
+        retry_failed: Run failed trials again.
+        modules: The folder of the study's own networks (`module:…`), whose code runs in the ranks; by default that
+            of the study file.
+        observer: Hears of every trial.
+        stop: Ends the run after the trial that runs, as soon as `stop.asked` is true.
+    """
+    planned = plan(study, out, trials)
+    run_plan(planned, limit, retry_failed=retry_failed, modules=modules, observer=observer, stop=stop)
+    return Results(planned.folder)
+
+
+def run_plan(
+    planned: StudyPlan,
+    limit: int | None = None,
+    *,
+    retry_failed: bool = False,
+    modules: Path | str | None = None,
+    observer: RunObserver | None = None,
+    stop: Stop | None = None,
+) -> RunSummary:
+    """Run what is planned, as `run` does; how it ended."""
+    study, trials, folder = planned.study, planned.trials, StudyFolder(planned.folder)
+    watching, stop = observer or RunObserver(), stop or Stop()
+    if limit is not None and limit < 0:
+        raise InputError(f"limit is {limit}", hint="allowed: 0 or more trials, or None for all")
+    if planned.note:
+        watching.on_note(planned.note)
+    check_environments(trials)
+    own_code = _own_code(study, modules, watching)
+    _warn_of_open_doors(study, watching)
+    records.prepare(folder, study.text)
+    before = _set_aside(folder, trials, retry_failed, watching)
+    started = time.monotonic()
+    done = trials.among(records.done(folder))
+    left = len(trials) - len(done)
+    watching.on_begin(left if limit is None else min(left, limit), estimate(study, trials, folder, done))
+    Campaign(study, trials, folder, own_code, watching).run(stop, limit)
+    return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
+
+
+def check_environments(trials: Plan) -> None:
+    """Say which framework's environment is missing: better now than in every record."""
+    rows = trials.configurations.distinct(("framework", "environment")).first
+    needed = [trials.resolved(int(row)) for row in rows]
+    for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
+        registry.find(framework, name)
+
+
+def _own_code(study: Study, modules: Path | str | None, observer: RunObserver) -> Path | None:
+    """The folder of the study's own networks, if it has any, and a word on it: their code will run."""
+    if not study.own_networks:
+        return None
+    folder = Path(os.path.abspath(modules or study.path.parent))  # noqa: PTH100 - without `..`, and links stay
+    if not folder.is_dir():
+        raise InputError("there is no such folder", where=f"modules {folder}")
+    observer.on_note(f"{', '.join(study.own_networks)}: the ranks run code from {folder}")
+    return folder
+
+
+def _warn_of_open_doors(study: Study, observer: RunObserver) -> None:
+    """Ranks that others can reach are worth a word before they run."""
+    doors = open_doors(study)
+    if doors:
+        observer.on_note(
+            f"warning: ranks get no private network here ({obstacle()}), so others can reach them while a trial of "
+            f"several workers runs, without a password. {'. '.join(doors)}. See docs/security.md"
+        )
+
+
+def _set_aside(folder: StudyFolder, trials: Plan, retry_failed: bool, observer: RunObserver) -> Overview:
+    """Put aside what is no record, and failed trials if they are to run again; what lies in the folder."""
+    seen = overview(folder)
+    for trial in seen.damaged:
+        records.put_damaged_aside(folder, trial)
+    aside = left_out(seen.damaged.values(), f"put into {folder.damaged}")
+    for text in (*aside, *left_out([*seen.unreachable.values(), *seen.strangers])):
+        observer.on_note(text)
+    failed = {trial for trial, brief in seen.briefs.items() if is_failure(brief.status)} if retry_failed else ()
+    for trial in trials.among(failed) if failed else ():
+        records.supersede(folder, trial)
+    return seen
+
+
+def _counted(trials: Plan, folder: StudyFolder, before: Overview) -> Counts:
+    """What is done now; what was seen before is not read again."""
+    briefs = overview(folder, before=before).briefs
+    return counts(folder, len(trials), [briefs[trial] for trial in trials.among(briefs.keys())])

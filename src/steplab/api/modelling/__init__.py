@@ -1,0 +1,1 @@
+"""Performance models: rows to fit, fitting, comparing, predicting, saved models."""

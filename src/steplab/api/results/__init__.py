@@ -1,0 +1,1 @@
+"""Studies that were run: their tables, findings, report, exports and rooflines."""

@@ -1,0 +1,217 @@
+"""Rooflines: the ceilings of a machine, and where a study's or a network's layers and phases stand below them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from steplab import kinds
+from steplab.analysis.roofline.points import (
+    Roofline,
+    RooflinePoint,
+    Times,
+    estimated,
+    placed,
+    times_of,
+    unplaced,
+)
+from steplab.api import display
+from steplab.api.results.roofline_words import document, sentences
+from steplab.api.sources.networks import workload
+from steplab.core.catalogue import network_names
+from steplab.core.errors import RecordError
+from steplab.core.record import Record
+from steplab.core.trial import describe
+from steplab.core.units import count
+from steplab.costs.machine_file import read_machine
+from steplab.costs.network import NetworkCost, cost
+from steplab.costs.roofs import Ceiling, Ceilings
+from steplab.runner.instruments.ceilings import ceilings as of_this_machine
+from steplab.runner.workloads import workload_of
+from steplab.store import records, tables
+from steplab.store.paths import StudyFolder
+from steplab_worker.machine import machine as this_machine
+
+__all__ = ["Ceiling", "Ceilings", "Roofline", "RooflinePoint", "Rooflines", "ceilings", "roofline"]
+SHOWN = 3  # configurations in a notebook
+
+
+@dataclass(frozen=True, repr=False)
+class Rooflines:
+    """The ceilings, and a roofline for each configuration of a study, or for a network."""
+
+    ceilings: Ceilings
+    rooflines: tuple[Roofline, ...]
+    unreadable: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """What `steplab roofline --json` prints."""
+        return document(self.ceilings, self.rooflines)
+
+    def write(self, path: Path | str) -> None:
+        """Write the charts as one self-contained page; without rooflines, that of the ceilings alone."""
+        from steplab.api.results.roofline_page import write_page
+
+        write_page(Path(path), self.rooflines or (_bare(self.ceilings),))
+
+    def __repr__(self) -> str:
+        return f"<Rooflines of {self.ceilings.machine}: {len(self.rooflines)} configurations>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [row.threads or None, f"{count(row.flops_per_s)}FLOP/s", f"{count(row.bytes_per_s)}B/s", f"{row.ridge:.3g}"]
+            for row in self.ceilings.rows
+        ]
+        told = [[display.title(one.title), *map(display.sentence, sentences(one))] for one in self.rooflines[:SHOWN]]
+        return display.block(
+            display.title(self.ceilings.machine),
+            display.table(("threads", "peak", "memory", "ridge (FLOP/byte)"), rows, left=0),
+            *(part for parts in told for part in parts),
+            display.rest(len(self.rooflines) - SHOWN),
+        )
+
+
+def ceilings(
+    machine: str = "",
+    *,
+    precision: str = "fp32",
+    remeasure: bool = False,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Ceilings:
+    """The roofs: of a machine file if one is named (`a100`, FILE.toml), otherwise of this machine.
+
+    Those of this machine are measured once, which takes about 15 s, and kept; `progress` hears the share that is done.
+    """
+    if machine:
+        return read_machine(machine, precision)
+    return of_this_machine(remeasure, progress=progress)
+
+
+def roofline(
+    source: Path | str = "",
+    machine: str | Ceilings = "",
+    *,
+    precision: str = "fp32",
+    batch: int = 16,
+    input_shape: Sequence[int] | None = None,
+    threads: int = 0,
+    modules: Path | str | None = None,
+    remeasure: bool = False,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Rooflines:
+    """Show how close a study's layers and phases come to the ceilings of a machine.
+
+    FLOPs and bytes are counted from the network's graph, times are those of the study. Of a network nothing is run: its
+    layers are placed by their intensity.
+
+    Args:
+        source: A study's folder, or a network; nothing gives the ceilings alone.
+        machine: A machine file instead of this machine (`a100`, FILE.toml), or what `ceilings` gave.
+        precision: Which peak of the machine file: fp32, tf32_tensor.
+        batch: Samples in a batch, for a network.
+        input_shape: The shape of a sample, for a network.
+        threads: Threads, for a network on this machine; 0 is all.
+        modules: The folder of networks of one's own, whose code runs to count them.
+        remeasure: Measure this machine's ceilings anew.
+        progress: Hears the share of the measurement that is done.
+    """
+    roofs = (
+        machine
+        if isinstance(machine, Ceilings)
+        else ceilings(machine, precision=precision, remeasure=remeasure, progress=progress)
+    )
+    named = str(source)
+    if not named:
+        return Rooflines(roofs, ())
+    own_code = None if modules is None else Path(modules)
+    if _is_study(named):
+        loaded = tables.load(Path(named))
+        return Rooflines(roofs, tuple(_of_study(Path(named), loaded, roofs, own_code)), loaded.unreadable)
+    return Rooflines(roofs, (_of_network(named, roofs, batch, input_shape, threads, own_code),))
+
+
+def _is_study(source: str) -> bool:
+    """Whether a name means a folder; one that is no study's must not hide the network of that name."""
+    folder = Path(source)
+    named = source in network_names() and not StudyFolder(folder).exists()
+    return not named and (folder.is_dir() or "/" in source.partition(":")[0])
+
+
+def _bare(roofs: Ceilings) -> Roofline:
+    """A chart of the roofs alone."""
+    most = max(row.threads for row in roofs.rows)
+    return Roofline("ceilings", roofs.machine, roofs.row(most), (), roofs.notes)
+
+
+def _of_network(
+    network: str, roofs: Ceilings, batch: int, shape: Sequence[int] | None, threads: int, modules: Path | None
+) -> Roofline:
+    counted = cost(workload(network, batch, shape, modules=modules))
+    row = roofs.row(threads or max(row.threads for row in roofs.rows))
+    notes = [f"{layer.name}: the cost of {layer.kind} is not known" for layer in counted.unknown]
+    return Roofline(f"{counted.name}, batch {batch}", roofs.machine, row, tuple(estimated(counted, row)), tuple(notes))
+
+
+def _of_study(folder: Path, loaded: tables.Tables, roofs: Ceilings, modules: Path | None) -> Iterator[Roofline]:
+    done = loaded.trials[loaded.trials["status"] == "ok"] if len(loaded.trials) else loaded.trials
+    if not len(done):
+        raise RecordError("no trial has been measured", where=str(folder), hint=f"see `steplab status {folder}`")
+    names = [name for name in loaded.factors if name in done]
+    groups = [rows for _, rows in done.groupby(names, dropna=False, sort=False)] if names else [done]
+    layers = loaded.layers.to_pandas()
+    for rows in groups:
+        record = records.read_record(StudyFolder(folder), str(rows["trial"].iloc[0]))
+        if "t_f" in kinds.named(record.kind).native_phases:
+            rows = rows.assign(t_f=_native_forward(loaded, list(rows["trial"])))
+        yield of_configuration(record, rows, layers, roofs, modules)
+
+
+def _native_forward(loaded: tables.Tables, trials: list[str]) -> float:
+    """Median seconds of the forward pass in native mode, where its iterations tell it."""
+    asked = "SELECT median(t_f) FROM iterations WHERE NOT warmup AND list_contains(?, trial)"
+    found = loaded.connection().execute(asked, [trials]).fetchone()
+    return float("nan") if found is None or found[0] is None else float(found[0])
+
+
+def of_configuration(
+    record: Record, rows: pd.DataFrame, layers: pd.DataFrame, roofs: Ceilings, modules: Path | None = None
+) -> Roofline:
+    """The roofline of one configuration; a network of one's own is looked for in `modules`."""
+    _expect_known(record)
+    resolved, workload = workload_of(record.config, modules)
+    counted, row = cost(workload), roofs.row(record.threads)
+    times = times_of(rows, layers, resolved.accumulate)
+    points = placed(counted, times, row, resolved.optimizer)
+    notes = tuple(_notes(record, roofs, counted, times))
+    return Roofline(describe(record.config), roofs.machine, row, tuple(points), notes)
+
+
+def _expect_known(record: Record) -> None:
+    """What a foreign source does not say is not known: the defaults of our own trials would count another network."""
+    missing = [name for name in ("framework", "network", "dataset") if name not in record.config]
+    if record.measure.imported is not None and missing:
+        hint = "import it again with --set framework=torch,network=lenet5,dataset=mnist"
+        raise RecordError(f"nothing can be counted: {', '.join(missing)} of its trials is not known", hint=hint)
+
+
+def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) -> Iterator[str]:
+    """What a reader must know before believing the points."""
+    here = this_machine().host
+    device, host = record.versions.get("device", "cpu"), record.machine.host
+    if roofs.origin == "measured" and device != "cpu":
+        yield f"the trials ran on {device}, these are the roofs of this machine's CPU: name its file with --machine"
+    elif roofs.origin == "measured" and host != here:
+        yield f"the trials ran on {host}, these are the roofs of {here}"
+    elif roofs.origin == "file" and device == "cpu":
+        yield f"the trials ran on a CPU of {host}, these are the roofs of {roofs.machine}"
+    if not times.phases:
+        yield "phases were not measured: set phases = true in [measure]"
+    elif not times.layers:
+        yield "no layer was timed: this framework cannot, or the trials are inferences"
+    missing = unplaced(counted, times)
+    if missing:
+        yield f"not placed, no count: {', '.join(missing[:5])}{', …' if len(missing) > 5 else ''}"

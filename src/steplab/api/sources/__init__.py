@@ -1,0 +1,1 @@
+"""What other programs wrote: tables of times, traces, kernels, networks."""

@@ -1,0 +1,114 @@
+"""What a network costs: layers, parameters, FLOPs and bytes, counted from its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steplab.api import display
+from steplab.core.errors import InputError
+from steplab.core.units import count, size
+from steplab.costs.builtin import builtin
+from steplab.costs.document import document
+from steplab.costs.network import OPTIMIZERS, LayerCost, NetworkCost, cost, update
+from steplab.costs.onnx_graph import read_onnx
+from steplab.costs.operation import Workload
+from steplab.runner.environments.user_networks import trace_module
+
+__all__ = ["LayerCost", "NetworkCost", "NetworkReport", "inspect", "workload"]
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkReport:
+    """A network's cost: `cost` holds it layer by layer."""
+
+    cost: NetworkCost
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """The totals in words: what, and how much."""
+        cost, totals = self.cost, self.cost.totals
+        at_least = "at least " if cost.unknown else ""
+        products = f"{count(totals.forward_matmul_flops)}FLOP in convolutions and matrix products"
+        updates = ", ".join(f"{name} {count(update(cost.parameters, name).flops)}FLOP" for name in OPTIMIZERS)
+        known = [
+            ("parameters", f"{cost.parameters:,}  ({size(cost.gradient_bytes)} of gradients to exchange)"),
+            ("forward", f"{at_least}{count(totals.forward_flops)}FLOP ({products})"),
+            ("backward", f"{at_least}{count(totals.backward_flops)}FLOP"),
+            ("forward traffic", f"{at_least}{size(totals.forward_bytes)}, {totals.intensity or 0:.3g} FLOP/byte"),
+            ("activation memory", f"{at_least}{size(totals.activation_bytes)}"),
+            ("update", updates),
+        ]
+        missing = [("not counted", f"{layer.name}: the cost of {layer.kind} is not known") for layer in cost.unknown]
+        return known + missing
+
+    def document(self) -> dict[str, Any]:
+        """What `steplab inspect --json` prints."""
+        return document(self.cost)
+
+    def __repr__(self) -> str:
+        flops = count(self.cost.totals.forward_flops)
+        return f"<{self.cost.name}: {self.cost.parameters:,} parameters, forward {flops}FLOP, batch {self.cost.batch}>"
+
+    def _repr_html_(self) -> str:
+        shape = "x".join(map(str, self.cost.input_shape))
+        columns = ("layer", "kind", "output", "parameters", "forward FLOPs", "backward FLOPs", "bytes")
+        return display.block(
+            display.title(f"{self.cost.name}, input {shape}, batch {self.cost.batch}"),
+            display.table(columns, [layer_row(layer) for layer in self.cost.layers], left=3),
+            display.table(("total", ""), self.lines, left=2),
+        )
+
+
+def layer_row(layer: LayerCost) -> tuple[object, ...]:
+    """A layer as a row of a table: name, kind, output, parameters, forward, backward, bytes."""
+    totals, shape = layer.totals, "x".join(map(str, layer.output_shape))
+    head = (layer.name, layer.kind, shape, count(layer.parameters) if layer.parameters else None)
+    if totals is None:
+        return (*head, "unknown", "unknown", "unknown")
+    return (*head, count(totals.forward_flops), count(totals.backward_flops), size(totals.forward_bytes))
+
+
+def inspect(
+    network: str,
+    batch: int = 1,
+    *,
+    input_shape: Sequence[int] | None = None,
+    classes: int | None = None,
+    options: Mapping[str, str] | None = None,
+    modules: Path | str | None = None,
+) -> NetworkReport:
+    """Count layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs.
+
+    Args:
+        network: A built-in network, `onnx:FILE` or `module:PACKAGE.MODULE:FUNCTION`, whose code runs in PyTorch's
+            environment.
+        batch: Samples in a batch.
+        input_shape: The shape of a sample, such as `(3, 224, 224)`; by default the network's usual.
+        classes: The number of classes of a built-in network.
+        options: Options of a built-in network, such as `{"filters": "8"}`.
+        modules: The folder in which a module is looked for, by default the current one.
+    """
+    return NetworkReport(cost(workload(network, batch, input_shape, classes, options or {}, modules)))
+
+
+def workload(
+    network: str,
+    batch: int,
+    shape: Sequence[int] | None,
+    classes: int | None = None,
+    options: Mapping[str, str] | None = None,
+    modules: Path | str | None = None,
+) -> Workload:
+    """The operations of one forward pass."""
+    kind = network.partition(":")[0] if ":" in network else ""
+    sample = None if shape is None else tuple(shape)
+    if kind in ("onnx", "module") and (options or classes):
+        raise InputError("classes and options are for built-in networks", where=network)
+    if kind == "onnx":
+        return read_onnx(network.removeprefix("onnx:"), batch, sample)
+    if kind == "module":
+        return trace_module(network, batch, sample, folder=None if modules is None else Path(modules))
+    return builtin(network, batch, sample, classes, dict(options or {}))

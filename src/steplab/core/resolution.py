@@ -1,0 +1,107 @@
+"""What a combination of levels means: its applicable factors, its defaults, its network, and why it is impossible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from steplab.core import catalogue
+from steplab.core.trial import Config, Level, accumulation
+from steplab_worker import data
+from steplab_worker.graph import Graph, GraphError
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A configuration with every default filled in, sorted by who needs what."""
+
+    framework: str
+    environment: str  # empty: the framework's own
+    network: str
+    dataset: str
+    batch_size: int  # of each worker
+    workers: int
+    threads: int
+    strategy: str
+    optimizer: str
+    learning_rate: float
+    augment: str
+    loader_workers: int
+    prefetch: int
+    network_options: dict[str, Level]
+    framework_options: dict[str, Level]
+
+    @property
+    def processes(self) -> int:
+        """How many rank processes serve the workers: one for each, or one for all where the framework does that."""
+        single = catalogue.framework(self.framework).single_process
+        return 1 if any(self.framework_options[name] in values for name, values in single.items()) else self.workers
+
+    @property
+    def accumulate(self) -> int:
+        """Iterations per exchange of gradients."""
+        return accumulation(self.strategy)
+
+
+def applicable(config: Config) -> dict[str, Level]:
+    """The configuration without factors that its framework and network do not know."""
+    general = catalogue.general()
+    framework, network = (str(config.get(name, general[name].default)) for name in ("framework", "network"))
+    known = catalogue.known_factors([framework], [network])
+    return {name: level for name, level in config.items() if name in known}
+
+
+def resolve(config: Config) -> Resolved:
+    """Fill in the defaults."""
+    full: dict[str, Level] = {name: option.default for name, option in catalogue.general().items()} | dict(config)
+    workers = int(full["workers"])
+    if "global_batch_size" in config:
+        full["batch_size"] = int(full["global_batch_size"]) // workers
+    network, framework = str(full["network"]), str(full["framework"])
+
+    def options(known: object) -> dict[str, Level]:
+        assert isinstance(known, dict)
+        return {name: config.get(name, option.default) for name, option in known.items()}
+
+    return Resolved(
+        framework=framework,
+        environment=str(full["environment"]),
+        network=network,
+        dataset=str(full["dataset"]),
+        batch_size=int(full["batch_size"]),
+        workers=workers,
+        threads=int(full["threads"]),
+        strategy=str(full["strategy"]),
+        optimizer=str(full["optimizer"]),
+        learning_rate=float(full["learning_rate"]),
+        augment=str(full["augment"]),
+        loader_workers=int(full["loader_workers"]),
+        prefetch=int(full["prefetch"]),
+        network_options=options(catalogue.network_options(network)),
+        framework_options=options(catalogue.framework(framework).factors),
+    )
+
+
+def graph_of(resolved: Resolved) -> Graph | None:
+    """The network's graph for the trial's data set; None for a user's own network."""
+    if resolved.network.startswith(catalogue.MODULE):
+        return None
+    return _graph(resolved.network, tuple(resolved.network_options.items()), resolved.dataset)
+
+
+@lru_cache(maxsize=4096)
+def _graph(network: str, options: tuple[tuple[str, Level], ...], dataset: str) -> Graph:
+    spec = data.spec(dataset)
+    return catalogue.build_network(network, dict(options), spec.shape, spec.classes)
+
+
+def impossible(config: Config) -> str:
+    """Why no framework could run this combination, or an empty string."""
+    resolved = resolve(config)
+    if "global_batch_size" in config and int(config["global_batch_size"]) % resolved.workers:
+        return f"a global batch of {config['global_batch_size']} cannot be divided among {resolved.workers} workers"
+    try:
+        graph_of(resolved)
+    except GraphError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,23 @@
+"""The sentences of a report's answer, each with the section that proves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from steplab.analysis.sentences import Sentence
+
+# What other modules call their evidence, and the section of the page that shows it.
+SECTIONS = {"configurations": "step-time", "scaling": "speed-up", "frameworks": "factors"}
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence of the answer and the section of the page that holds its evidence ("" for none)."""
+
+    text: str
+    evidence: str = ""
+
+
+def said(sentence: Sentence) -> Said:
+    """A finding's sentence with the page's own name of the section that proves it."""
+    return Said(sentence.text, SECTIONS.get(sentence.evidence, sentence.evidence))
