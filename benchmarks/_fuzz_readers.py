@@ -389,7 +389,7 @@ def _text_reader(work: Callable[[str], object]) -> Read:
 
 
 def _fit_formula(text: str) -> object:
-    from steplab.models.formulas.user_formula import UserFormula
+    from steplab.models.families.user_formula import UserFormula
 
     frame = _frame(40)
     roles = ((), (), ("workers", "batch_size"))

@@ -44,7 +44,11 @@ class Channel:
     def ask(self, message: Message, answer: Type[M]) -> M:
         """Send a message and wait for its answer, which must be of that kind."""
         self.send(message)
-        return expected(self.receive(), answer)
+        received = self.receive()
+        try:
+            return expected(received, answer)
+        except ProtocolError as error:
+            raise ProtocolError("the laboratory %s" % error) from None
 
     def _listen(self) -> None:
         try:

@@ -152,10 +152,9 @@ def _decoder(hint: Any, limits: Limits) -> Decoder:
     if origin is dict and inner[0] is str:
         return _mapping(_decoder(inner[1], limits))
     if origin is list:
-        one = _decoder(inner[0], limits)
-        return _floats(one, limits) if inner[0] is float else _list(one)
+        return _list(_decoder(inner[0], limits), _glance(inner[0], limits))
     if origin is tuple and inner[1:] == (...,):
-        items = _list(_decoder(inner[0], limits))
+        items = _list(_decoder(inner[0], limits), _glance(inner[0], limits))
         return lambda value: tuple(items(value))
     raise TypeError("a message has no field of type %r" % (hint,))
 
@@ -233,25 +232,31 @@ def _mapping(inner: Decoder) -> Decoder:
     return decode
 
 
-def _list(inner: Decoder) -> Decoder:
+def _list(inner: Decoder, at_a_glance: Callable[[List[Any]], bool]) -> Decoder:
+    """A list; where a glance cannot tell that it is right, it is checked one by one, to say which is wrong."""
+
     def decode(value: Any) -> List[Any]:
         _expect(type(value) is list, value, "a list")
+        if at_a_glance(value):
+            return cast(List[Any], value)
         return [_inside(str(at), inner, one) for at, one in enumerate(value)]
 
     return decode
 
 
-def _floats(inner: Decoder, limits: Limits) -> Decoder:
-    """Times as they should be are known at a glance; only others are checked one by one, to say which is wrong."""
-    slowly = _list(inner)
+def _glance(kind: Any, limits: Limits) -> Callable[[List[Any]], bool]:
+    """Whether a list of times or of flags, which may be long, is as it should be."""
+    if kind is bool:
+        return lambda values: set(map(type, values)) == {bool}
+    if kind is not float or limits.least < 0:
+        return lambda values: False
 
-    def decode(value: Any) -> List[float]:
-        plain = limits.least >= 0 and type(value) is list and set(map(type, value)) == {float}
+    def right(values: List[Any]) -> bool:
         # The sum is NaN if any of them is, and infinite if any of them is.
-        right = plain and limits.least <= min(value) <= sum(value) <= limits.most and sum(value) < math.inf
-        return value if right else slowly(value)
+        plain = set(map(type, values)) == {float}
+        return plain and limits.least <= min(values) <= sum(values) <= limits.most and sum(values) < math.inf
 
-    return decode
+    return right
 
 
 def _inside(step: str, decode: Decoder, value: Any) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from typing import Iterator, Tuple
+import struct
+from typing import Iterator, Optional, Tuple
 
 LONGEST_PATH = 107  # bytes in the address of a Unix socket
 # A host that is switched off says nothing: after that many seconds of silence it is asked, so often, so many times.
@@ -45,6 +46,14 @@ def accept(listener: socket.socket) -> socket.socket:
     """The next connection to a listening socket."""
     connection, _ = listener.accept()
     return _prepared(connection) if connection.family != socket.AF_UNIX else connection
+
+
+def peer_pid(connection: socket.socket) -> Optional[int]:
+    """The process at the other end, by the kernel's word; None where it gives none, as over TCP."""
+    if connection.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[0] or None
 
 
 def split(address: str) -> Tuple[str, str]:

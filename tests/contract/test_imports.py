@@ -8,6 +8,9 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
+
+from steplab.models import model_names
 
 SOURCE = Path(__file__).parents[2] / "src"
 OURS = ("steplab", "steplab_worker")
@@ -23,9 +26,20 @@ REASONS = {
 }
 
 
-def test_no_import_is_needed_to_be_lazy_to_avoid_a_cycle() -> None:
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """What each module imports, lazily or not; imports for the type checker alone are left out."""
     graph = grimp.build_graph(*OURS, cache_dir=None, exclude_type_checking_imports=True)
-    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+
+def test_what_models_share_knows_no_model(imports: dict[str, set[str]]) -> None:
+    models = {f"steplab.models.{name.replace('-', '_')}" for name in model_names()}
+    shared = {module for module in imports if module.startswith("steplab.models") and module not in models}
+    assert {module: imports[module] & models for module in shared if imports[module] & models} == {}
+
+
+def test_no_import_is_needed_to_be_lazy_to_avoid_a_cycle(imports: dict[str, set[str]]) -> None:
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,19 @@ import pytest
 from steplab.core.home import home
 
 ACME = Path(__file__).parent / "acme"
-ENTRY_POINTS = """\
-[steplab.frameworks]
-plain = acme.plain
-[steplab.networks]
-bottleneck = acme.bottleneck
-[steplab.launchers]
-niced = acme.niced
-[steplab.commands]
-slowest = acme.slowest
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+def shown(page: Path = PAGE) -> dict[str, str]:
+    """The files that a page shows, by their titles."""
+    return dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', page.read_text(), re.M | re.S))
+
+
+def shown_entry_points() -> str:
+    """Those of the package on the page, as an installer writes them."""
+    groups = tomllib.loads(shown()["pyproject.toml"])["project"]["entry-points"]
+    lines = [f"[{group}]\n" + "".join(f"{n} = {v}\n" for n, v in points.items()) for group, points in groups.items()]
+    return "".join(lines)
 
 
 def install(site: Path, name: str, entry_points: str) -> None:
@@ -42,7 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, torch_python: Path) -> M
     site, own = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("home")
     shutil.copytree(ACME, site / "acme", ignore=shutil.ignore_patterns("__pycache__"))
     (site / "acme" / "__init__.py").touch()
-    install(site, "acme", ENTRY_POINTS)
+    install(site, "acme", shown_entry_points())
     (own / "envs").mkdir()
     (own / "envs" / "torch").symlink_to(home() / "envs" / "torch")
     return {"PYTHONPATH": str(site), "STEPLAB_HOME": str(own)}

@@ -64,6 +64,17 @@ def test_several_ranks_are_started_by_the_launcher_that_their_framework_names(
     assert {int(priority) + 5 for priority in alone} == set(map(int, together))
 
 
+def test_an_environment_of_a_removed_distribution_is_listed_and_not_ready(
+    extended: Run, steplab: Run, installed: Mapping[str, str]
+) -> None:
+    without = {"STEPLAB_HOME": installed["STEPLAB_HOME"]}
+    for command in (("env", "list"), ("doctor",)):
+        rows = {row["name"]: row for row in steplab(*command, "--json", env=without).json["environments"]}
+        assert not rows["plain"]["ready"]
+        assert "there is no framework 'plain'" in rows["plain"]["reason"]
+    assert "there is no framework 'plain'" in steplab("env", "check", "plain", env=without).out
+
+
 def test_nothing_of_it_is_known_where_it_is_not_installed(steplab: Run, study_file: Callable[..., Path]) -> None:
     path = study_file("alone", framework=["plain"])
     assert "must be one of" in steplab("run", path, "--dry-run").err
@@ -127,6 +138,7 @@ def test_broken_extensions_leave_all_else_as_it_was(broken: Run, study_file: Cal
     [
         (("lost",), "the command 'lost' of broken 1.0 cannot be used: there is no module 'broken.missing'"),
         (("explode",), "cannot be used as a command: KeyError: 'powder'"),
+        (("env", "create", "half"), "the framework 'half' of broken 1.0 cannot be used"),
         (("inspect", "wrong"), "the network 'wrong' of broken 1.0 cannot be used"),
         (
             ("run", "half.toml"),

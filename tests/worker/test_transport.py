@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -64,3 +65,15 @@ def test_a_path_of_any_length_serves(tmp_path: Path) -> None:
 def test_what_is_no_address_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="is no"):
         transport.connect(wrong)
+
+
+def test_the_kernel_names_the_process_at_the_other_end_of_a_unix_socket(tmp_path: Path) -> None:
+    listener, address = transport.listen(f"unix:{tmp_path}/channel", 5)
+    with listener, transport.connect(address), transport.accept(listener) as accepted:
+        assert transport.peer_pid(accepted) == os.getpid()
+
+
+def test_over_tcp_nobody_knows_the_process_at_the_other_end() -> None:
+    listener, address = transport.listen("tcp:127.0.0.1:0", 5)
+    with listener, transport.connect(address), transport.accept(listener) as accepted:
+        assert transport.peer_pid(accepted) is None

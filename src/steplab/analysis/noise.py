@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import NO_NOISE, without_noise
+from steplab.analysis.environment_variables import differing
 from steplab.analysis.statistics.intervals import median_variance
 from steplab.analysis.statistics.variances import moderated
-from steplab.analysis.variables import differing
 from steplab.store.doubt import OTHERS, kind_of
 
 DRIFTING = 0.10  # for tables without verdicts

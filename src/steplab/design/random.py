@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from steplab.design.configurations import Configurations
-from steplab.design.draw import collect
 from steplab.design.possible import Possible
+from steplab.design.sampling import collect
 from steplab.study.sections import Study
 
 

@@ -14,7 +14,7 @@ from steplab.models import load_model_class, offered, provider, saved_model_clas
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
 from steplab.models.columns.roles import Names, names
 from steplab.models.formulas.formula import Formula
-from steplab.models.judging.held_out_ranges import Split, upper_ranges
+from steplab.models.held_out.ranges import Split, upper_ranges
 
 READABLE = offered("auto")
 # Choosing needs fewer rows than fitting what was chosen.

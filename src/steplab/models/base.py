@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.model_selection import GroupKFold, KFold
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.core.parsing import parsing
@@ -22,7 +21,9 @@ from steplab.models import model_name, provider
 from steplab.models.columns.input_table import array_names, asked_table, fitting_table, group_codes, target_vector
 from steplab.models.columns.roles import Names, Roles, canonical_order, features, names, roles_for
 from steplab.models.formulas.formula import Formula
-from steplab.models.judging.intervals import Conformal, calibrate, excess
+from steplab.models.held_out.folds import folds
+from steplab.models.held_out.intervals import Conformal, calibrate, excess
+from steplab.models.parameter import Parameter
 from steplab.models.refusals import NotFitted
 from steplab.models.saved_parts import bounds, numbers, require_different, require_finite, strings
 from steplab.models.solvers.threads import one_thread
@@ -36,19 +37,6 @@ VERSION = 1
 ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
 
 Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A fitted number with its 95 % interval, and whether the data determine it."""
-
-    name: str
-    symbol: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    identified: bool = True
-    std: float | None = None
 
 
 @dataclass(frozen=True)
@@ -314,13 +302,6 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             value = unknown[column].iloc[0]
             if value not in levels:
                 raise ModelError(f"{column} = {value!r} was not measured", hint=allowed(levels))
-
-
-def folds(rows: int, groups: Array | None, wanted: int) -> list[tuple[Array, Array]]:
-    """Train and test rows of each fold; rows of one group stay together; the same for the same input."""
-    if groups is not None and len(np.unique(groups)) > 1:
-        return list(GroupKFold(min(wanted, len(np.unique(groups)))).split(np.empty(rows), groups=groups))
-    return list(KFold(min(wanted, rows), shuffle=True, random_state=0).split(np.empty(rows)))
 
 
 def _options(cls: type[PerformanceModel], options: object) -> dict[str, Any]:

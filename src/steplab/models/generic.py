@@ -16,7 +16,7 @@ from steplab.models.base import Parameter, PerformanceModel, folds
 from steplab.models.columns.roles import Names
 from steplab.models.formulas.expression import Expression
 from steplab.models.formulas.formula import Formula
-from steplab.models.solvers import identify
+from steplab.models.solvers import parameter_intervals
 from steplab.models.solvers.penalty import SCAN, parse_penalty
 from steplab.models.solvers.power_search import search
 from steplab.models.solvers.prepare import Prepared, prepare
@@ -71,16 +71,16 @@ class Generic(PerformanceModel):
     def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         """Set the parameters with their intervals, and each row's prediction without that row."""
         columns = {c: frame[c].to_numpy() for c in self.roles_.columns}
-        made = identify.slopes(self.expression_, columns)
+        made = parameter_intervals.slopes(self.expression_, columns)
         jacobian = np.column_stack([slope.column for slope in made]) if made else np.zeros((len(y), 0))
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
         predicted = self.expression_.predict(columns)
-        known = identify.evidence(jacobian, predicted, y, unit, self.loss == "squared")
-        covered, flatness = identify.covariance(known, groups)
+        known = parameter_intervals.evidence(jacobian, predicted, y, unit, self.loss == "squared")
+        covered, flatness = parameter_intervals.covariance(known, groups)
         clusters = len(y) if groups is None else len(np.unique(groups))
-        found = identify.parameters(made, covered, flatness, clusters - len(made))
+        found = parameter_intervals.parameters(made, covered, flatness, clusters - len(made))
         self.parameters_ = _with_undetermined(found, self.expression_)
-        self.left_out_ = np.asarray(predicted - identify.held_out_shift(known))
+        self.left_out_ = np.asarray(predicted - parameter_intervals.held_out_shift(known))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         # Replicates that share a configuration must leave together: only refitting shows that.

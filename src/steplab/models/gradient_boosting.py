@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from steplab.models.base import Array
+from steplab.models.families.tuned import Setting, TunedModel
 from steplab.models.learned.trees import Trees, from_estimators
-from steplab.models.learned.tuned import Setting, TunedModel
 
 RATE = 0.1
 

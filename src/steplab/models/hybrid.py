@@ -131,7 +131,7 @@ class Hybrid(PerformanceModel):
 
     def formula(self) -> Formula:
         """The law times the local correction, which is a sum of bumps at measured points."""
-        return corrected_formula(self.law_, self.theta_, self._place_nodes(), self.correction_)
+        return corrected_formula(self.law_, self.theta_, self.correction_.node(self._place_nodes()))
 
     def law(self) -> Formula:
         """The law alone: what is left far from the measured points."""

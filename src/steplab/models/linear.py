@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steplab.models.solvers.regression import Regression, Term
+from steplab.models.families.regression import Regression, Term
 
 OFFERED = {"auto": 40, "compare": 0, "report": 10}
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from steplab.core.errors import ModelError
 from steplab.models.columns.roles import Names
-from steplab.models.solvers.regression import Regression, Term
+from steplab.models.families.regression import Regression, Term
 
 
 class LoadImbalance(Regression):

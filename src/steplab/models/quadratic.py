@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from steplab.models.base import Array
+from steplab.models.families.regression import Regression, Term
 from steplab.models.formulas.formula import Node, column, number, op
-from steplab.models.solvers.regression import Regression, Term
 
 OFFERED = {"auto": 30, "compare": 0, "report": 20}
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from steplab.models.base import Array, numbers
-from steplab.models.learned.tuned import Setting, TunedModel
+from steplab.models.families.tuned import Setting, TunedModel
 
 RIDGE = 1.0
 

@@ -13,7 +13,7 @@ from steplab.models.base import Array, Parameter, PerformanceModel, folds
 from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, level, number, op
 from steplab.models.formulas.level_factors import Factors, level_factors, multiplier
-from steplab.models.judging.held_out_ranges import upper_ranges
+from steplab.models.held_out.ranges import upper_ranges
 from steplab.models.solvers.symbolic_search import expressions, refitted, sane
 
 OFFERED = {"auto": 60, "compare": 0}

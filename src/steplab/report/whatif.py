@@ -1,7 +1,7 @@
 """What the page needs to predict by itself: formula, range, levels and interval of each readable model, as data.
 
 The page computes value = formula(row), spread = 1 + 2·Σ_c excess_c(row) (how far numeric factors lie outside of the
-measured range) and half = quantile·max(|value|, floor)^power·spread, as `models/judging/intervals` does. A model
+measured range) and half = quantile·max(|value|, floor)^power·spread, as `models/held_out/intervals` does. A model
 whose own prediction differs from that is not offered.
 """
 
@@ -18,7 +18,7 @@ from steplab.core.trial import plain_level
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.roles import features
 from steplab.models.formulas.formula import Formula
-from steplab.models.judging.intervals import excess
+from steplab.models.held_out.intervals import excess
 from steplab.report.data import ReportData, measured
 from steplab.report.modelling import Judged
 

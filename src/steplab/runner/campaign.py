@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import shlex
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from steplab import __version__
 from steplab.core.errors import StudyError
-from steplab.core.record import Attempt, DataInfo, EnvironmentInfo, Rank, Record, Variables
-from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
+from steplab.core.record import Attempt, Record
 from steplab.core.resolution import Resolved
-from steplab.core.trial import Trial
 from steplab.design.plan import Plan, PlannedTrial
+from steplab.runner.attempt import Measured, Stopwatch, Task, attempt, not_run
 from steplab.runner.data import datasets
-from steplab.runner.instruments import surroundings
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
 from steplab.runner.observer import Observer
-from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
-from steplab.runner.ranks.group import RankGroup
+from steplab.runner.ranks.conversation import Failure
+from steplab.runner.ranks.group import GroupKey, RankGroup
 from steplab.runner.ranks.pool import Pool
-from steplab.runner.ranks.rank_record import rank_part
+from steplab.runner.trial_record import repeat_command, trial_record
 from steplab.store import checkpoints, records
 from steplab.store.claims import Claims
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.sections import Study
-from steplab_worker.messages import AmbientVariables, Hello
 
 START_DEADLINE_S = 180.0  # at most
 SHORTEST_START_S = 60.0  # a framework may take that long to be imported on a busy machine, however short its trials
 RETRIED = ("failed", "crashed", "killed")
 POLL_S = 0.5
+
+
+class Groups(Protocol):
+    """Where a campaign has its ranks from: a pool, or what tests put in its place."""
+
+    def group(
+        self, key: GroupKey, block: object, start_deadline_s: float, look_around: Callable[[], None]
+    ) -> RankGroup | Failure:
+        """The group for a key, ready; another block of the design gets fresh ones."""
+
+    def discard(self, key: GroupKey) -> None:
+        """Kill a group that failed."""
+
+    def close(self) -> None:
+        """End all groups."""
+
+    def kill(self) -> None:
+        """Kill all groups at once."""
 
 
 @dataclass
@@ -48,11 +61,12 @@ class Campaign:
     folder: StudyFolder
     modules: Path | None = None  # where the study's own networks are
     observer: Observer = field(default_factory=Observer)
+    groups: Groups | None = None  # a pool of its own unless given
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
         self._sources: dict[str, datasets.DataSource] = {}
-        self._pool = Pool([str(self.modules)] if self.modules else [])
+        self._pool = self.groups or Pool([str(self.modules)] if self.modules else [])
         self._claims = Claims(self.folder, self._patience_s())
         checkpoints.sweep(self.folder)
         try:
@@ -105,130 +119,40 @@ class Campaign:
 
     def _measured(self, trial: PlannedTrial) -> Record:
         """The trial's record, after as many attempts as it is worth."""
-        attempts: list[Attempt] = []
+        failed: list[Attempt] = []
         while True:
-            attempt = _Attempt(self, trial)
-            outcome = attempt.outcome()
-            failure = outcome.failure
-            seconds = time.monotonic() - attempt.started
-            if failure is None or failure.status not in RETRIED or len(attempts) >= self.study.measure.retries:
-                return attempt.record(outcome, attempts, seconds)
-            attempts.append(Attempt(status=failure.status, reason=failure.reason, seconds=seconds))
+            measured = self._attempt(trial)
+            failure = measured.outcome.failure
+            if failure is None or failure.status not in RETRIED or len(failed) >= self.study.measure.retries:
+                command = repeat_command(self.folder, trial, self.modules)
+                return trial_record(self.study, trial, measured, failed, command)
+            failed.append(Attempt(status=failure.status, reason=failure.reason, seconds=measured.seconds))
 
-    def source(self, resolved: Resolved) -> datasets.DataSource | None:
+    def _attempt(self, trial: PlannedTrial) -> Measured:
+        """Run a trial once on a warm or fresh group, unless its framework cannot."""
+        since, measure, key = Stopwatch.now(), self.study.measure, group_key(trial.resolved)
+        director = self.study.kind.director(trial.resolved, partial(self.observer.on_progress, trial))
+        reason = self.study.kind.unsupported(trial.resolved)
+        if reason:
+            return not_run(Failure("unsupported", reason, 0), director, since)
+        source = self._source(trial.resolved)
+        block = trial.replicate if measure.isolation == "warm" else object()
+        group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.observer.on_tick)
+        if isinstance(group, Failure):
+            return not_run(group, director, since, source)
+        job = trial_job(self.study, trial, source, self.folder.checkpoint(trial.id))
+        measured = attempt(group, Task(job, director, measure.timeout_s, source), self.observer.on_tick)
+        if measured.outcome.failure is not None:
+            self._pool.discard(key)
+        return measured
+
+    def _source(self, resolved: Resolved) -> datasets.DataSource | None:
         """The data files of a trial, made or found once."""
         if not reads_data(resolved):
             return None
         if resolved.dataset not in self._sources:
             self._sources[resolved.dataset] = datasets.provide(resolved.dataset, self.study.data.samples)
         return self._sources[resolved.dataset]
-
-    def outcome(self, trial: PlannedTrial, attempt: _Attempt) -> Outcome:
-        """Run a trial once on a warm or fresh group."""
-        measure, key = self.study.measure, group_key(attempt.resolved)
-        block = trial.replicate if measure.isolation == "warm" else object()
-        group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.observer.on_tick)
-        if isinstance(group, Failure):
-            return Outcome(failure=group)
-        attempt.met(group)
-        conversation = Conversation(group, time.monotonic() + measure.timeout_s, self.observer.on_tick)
-        job = trial_job(self.study, trial, attempt.source, self.folder.checkpoint(trial.id))
-        outcome = conversation.trial(job, attempt.director)
-        attempt.parted()
-        if outcome.failure is not None:
-            self._pool.discard(key)
-        else:
-            attempt.log_tail = "".join(group.tail(rank) for rank in range(key.processes))[-4000:]
-            group.forget_logs()
-        return outcome
-
-
-class _Attempt:
-    """One attempt at a trial, and what its record says beside the times."""
-
-    def __init__(self, campaign: Campaign, trial: PlannedTrial) -> None:
-        self.campaign, self.trial = campaign, trial
-        self.resolved = trial.resolved
-        self.started, self.began = time.monotonic(), datetime.datetime.now(datetime.UTC)
-        self.seen = surroundings.NOTHING
-        self.versions: dict[str, str] = {}
-        self.variables: dict[int, AmbientVariables] = {}
-        self.environment: EnvironmentInfo | None = None
-        self.hello: dict[int, Hello] = {}
-        self.log_tail = ""
-        self.source: datasets.DataSource | None = None
-        self.director = campaign.study.kind.director(self.resolved, self._tell)
-
-    def _tell(self, news: str) -> None:
-        self.campaign.observer.on_progress(self.trial, news)
-
-    def met(self, group: RankGroup) -> None:
-        """Note what the group is."""
-        made = group.environment
-        self.environment = EnvironmentInfo(name=made.name, python=str(made.python), lock=list(made.lock))
-        self.versions, self.variables, self.hello = group.versions, group.variables, group.hello
-        self.started = time.monotonic()
-        self._watch = surroundings.watch(group) if self.source else None
-
-    def parted(self) -> None:
-        """Note what happened around the trial."""
-        self.seen = self._watch.end() if self._watch else surroundings.NOTHING
-
-    def outcome(self) -> Outcome:
-        """Run it, unless the framework cannot."""
-        reason = self.campaign.study.kind.unsupported(self.resolved)
-        if reason:
-            return Outcome(failure=Failure("unsupported", reason, 0))
-        self.source = self.campaign.source(self.resolved)
-        return self.campaign.outcome(self.trial, self)
-
-    def _machine(self, failure: Failure | None) -> MachineInfo:
-        """As a rank described it; nothing is known where none came so far."""
-        told = self.hello[0].machine if self.hello else failure.machine if failure else None
-        return MachineInfo.model_validate(asdict(told)) if told else MachineInfo()
-
-    def record(self, outcome: Outcome, attempts: list[Attempt], seconds: float) -> Record:
-        """The record of this, the last, attempt."""
-        study, failure = self.campaign.study, outcome.failure
-        seen, findings = self.seen, self.director.findings()
-        ranks = [self._rank(outcome, rank) for rank in sorted(outcome.results)]
-        methods = outcome.results[0].measurement.methods if ranks else {}
-        return Record(
-            study=study.about.name,
-            trial=self.trial.id,
-            replicate=self.trial.replicate,
-            kind=study.about.kind,
-            status=failure.status if failure else "ok",
-            reason=failure.reason if failure else "; ".join(findings.notes),
-            log_tail=failure.log_tail[-4000:] if failure else self.log_tail,
-            attempts=attempts,
-            config=dict(self.trial.config),
-            resolved=ResolvedInfo.model_validate(asdict(self.resolved)),
-            measure=self._measure(),
-            ranks=ranks,
-            threads=self.resolved.threads,
-            versions={"steplab": __version__} | self.versions | methods,
-            variables=[_variables(ambient) for _, ambient in sorted(self.variables.items())],
-            machine=self._machine(failure),
-            environment=self.environment,
-            data=_data_info(self.resolved, self.source),
-            epochs=list(findings.epochs),
-            target_accuracy=findings.target_accuracy,
-            energy=seen.energy(sum(rank.cpu_s for rank in ranks), study.measure.watts_per_cpu if ranks else None),
-            other_cpu_s=seen.other_cpu_s if ranks else None,
-            throttled=seen.throttled,
-            started=self.began.isoformat(timespec="milliseconds"),
-            seconds=seconds,
-            command=repeat_command(self.campaign.folder, self.trial, self.campaign.modules),
-        )
-
-    def _measure(self) -> MeasureInfo:
-        study = self.campaign.study
-        return MeasureInfo.model_validate(study.measure.model_dump() | study.section.model_dump())
-
-    def _rank(self, outcome: Outcome, rank: int) -> Rank:
-        offset = outcome.clock_offsets_s[rank]
-        return rank_part(self.hello[rank], outcome.results[rank], offset, self.seen.gpus.get(rank))
 
 
 def start_deadline_s(timeout_s: float) -> float:
@@ -238,26 +162,6 @@ def start_deadline_s(timeout_s: float) -> float:
     (60.0, 100.0, 180.0)
     """
     return float(min(START_DEADLINE_S, max(SHORTEST_START_S, timeout_s)))
-
-
-def repeat_command(folder: StudyFolder, trial: Trial, modules: Path | None = None) -> str:
-    """The command that runs one trial again, into a folder of its own."""
-    root = folder.root.absolute()
-    again = root.with_name(f"{root.name}-repeat")
-    own = ["--modules", str(modules)] if modules else []
-    return shlex.join(["steplab", "run", str(folder.study.absolute()), "--trial", trial.id, "--out", str(again), *own])
-
-
-def _variables(ambient: AmbientVariables) -> Variables:
-    """What a rank saw; what it does not have from the laboratory's own surroundings, steplab has set."""
-    ours = {name for name, value in ambient.seen.items() if os.environ.get(name) != value}
-    return Variables(seen=ambient.seen, own=sorted(ours | set(ambient.own)))
-
-
-def _data_info(resolved: Resolved, source: datasets.DataSource | None) -> DataInfo:
-    if source is None:
-        return DataInfo(name=resolved.dataset, source="none", samples=0)
-    return DataInfo(name=source.name, source=source.source, samples=source.samples, folder=str(source.folder))
 
 
 def check_folder(folder: StudyFolder, study: Study) -> None:

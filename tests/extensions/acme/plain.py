@@ -148,9 +148,9 @@ class Ranks:
     def _joined(self, rendezvous: Rendezvous) -> List[Connection]:
         if self.rank > 0:
             return [Connection(socket.create_connection(host_and_port(rendezvous.meet()[0])).detach())]
-        with rendezvous.listener() as listener:
-            rendezvous.meet(listener.getsockname()[1])
-            return [Connection(listener.accept()[0].detach()) for _ in range(1, self.workers)]
+        self.listener = rendezvous.listener()
+        rendezvous.meet(self.listener.getsockname()[1])
+        return [Connection(self.listener.accept()[0].detach()) for _ in range(1, self.workers)]
 
     def gather(self, array: np.ndarray) -> List[np.ndarray]:
         """The arrays of all ranks, when all are here."""

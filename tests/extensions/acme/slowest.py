@@ -18,9 +18,9 @@ def slowest(
 
     Example: steplab slowest runs/demo
     """
-    from steplab.store.tables import load
+    import steplab
 
-    trials = load(folder).trials
+    trials = steplab.open(folder).trials
     slow = trials.loc[trials["t_iter"].idxmax()]
     document = {"trial": slow["trial"], "t_iter": slow["t_iter"]}
     typer.echo(json.dumps(document) if as_json else f"{slow['trial']}: {slow['t_iter']:.3g} s")

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steplab.core.errors import ModelError
+from steplab.models.families.user_formula import Search, UserFormula
 from steplab.models.formulas.formula import Formula
 from steplab.models.formulas.parser import coefficients, filled, parse_formula
-from steplab.models.formulas.user_formula import Search, UserFormula
 
 
 def test_names_that_are_no_columns_are_coefficients():

@@ -93,7 +93,7 @@ def test_run_warns_and_runs_where_there_is_no_private_network(tmp_path: Path, st
     done = ran(forbidden("run", study, "--out", "out", "--limit", "1"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert "warning: ranks get no private network here" in done.stderr
-    assert "PyTorch: each rank's gloo or NCCL on 127.0.0.1" in done.stderr
+    assert "PyTorch: rank 0's store and each rank's gloo or NCCL on 127.0.0.1" in done.stderr
 
 
 SUDDEN = """

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steplab.core.catalogue import framework_names
-from steplab.core.errors import InputError, nearest
+from steplab.core import catalogue
 from steplab.core.home import home
 from steplab.runner.environments import registry
 from steplab.runner.environments.registry import Listed
@@ -20,9 +19,8 @@ def environments() -> list[Listed]:
 
 
 def expect_framework(name: str) -> None:
-    """Say so if there is no framework of that name."""
-    if name not in framework_names():
-        raise InputError(f"there is no framework {name!r}", hint=nearest(name, framework_names()))
+    """Say so if there is no framework of that name, or if an extension of that name cannot be used."""
+    catalogue.framework(name)
 
 
 def create_environment(framework: str, progress: Callable[[str], None] = lambda text: None) -> Listed:

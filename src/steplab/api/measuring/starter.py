@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from steplab import kinds
-from steplab.core.catalogue import framework_names
-from steplab.core.errors import InputError, allowed, nearest
+from steplab.core import catalogue
+from steplab.core.errors import InputError, allowed
 from steplab.core.trial import kind_names
 from steplab.store.records import write_file
 
@@ -60,8 +60,7 @@ def init(folder: Path | str, kind: str = "step", framework: str = "torch") -> Pa
     """
     if kind not in kind_names():
         raise InputError(f"there is no kind {kind!r}", hint=allowed(kind_names()))
-    if framework not in framework_names():
-        raise InputError(f"there is no framework {framework!r}", hint=nearest(framework, framework_names()))
+    catalogue.framework(framework)  # says so if there is none
     place = Path(folder)
     path = place / "study.toml"
     if path.exists():

@@ -14,8 +14,8 @@ from steplab.api.modelling.rows import Columns, RowSource, listed, training_rows
 from steplab.models import load_model_class, offered
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
+from steplab.models.families.user_formula import UserFormula
 from steplab.models.formulas.parser import parse_formula
-from steplab.models.formulas.user_formula import UserFormula
 from steplab.models.judging.selection import (
     HeldOut,
     Holdout,

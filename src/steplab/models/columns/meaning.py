@@ -91,8 +91,8 @@ def _chosen(frame: pd.DataFrame, columns: Sequence[str], told: str, names: froze
         if told not in columns:
             raise ModelError(f"{option} is {told!r}, which is no numeric factor", hint=nearest(told, columns))
         return told
-    found = (column for column in columns if plain(column) in names and _counts(frame[column]))
-    return next(found, "")
+    counting = (column for column in columns if plain(column) in names and _counts(frame[column]))
+    return next(counting, "")
 
 
 def _counts(values: pd.Series) -> bool:

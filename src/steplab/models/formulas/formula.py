@@ -137,13 +137,13 @@ def _value(node: Node, X: Mapping[str, Array], rows: int) -> Array:
 
 def bump_sum(at: Array, points: Array, weights: Array) -> Array:
     """Σ_k weight_k · exp(−½·|at − point_k|²) for each row."""
-    made = np.empty(len(at))
+    sums = np.empty(len(at))
     # In blocks, so that a large table against hundreds of points stays in memory.
     for start in range(0, len(at), BLOCK):
         block = at[start : start + BLOCK]
         squared = sum(np.square(block[:, [j]] - points[:, j]) for j in range(points.shape[1]))
-        made[start : start + BLOCK] = np.exp(-0.5 * squared) @ weights
-    return made
+        sums[start : start + BLOCK] = np.exp(-0.5 * squared) @ weights
+    return sums
 
 
 def _require(fine: bool, what: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from steplab.models.base import Parameter
-from steplab.models.formulas.formula import Formula, Node, bumps, column, level, number, op, power
+from steplab.models.formulas.formula import Formula, Node, column, level, number, op, power
 from steplab.models.formulas.physics import GROWTH_WIDTH, Factor, StepLaw, growth, overlap
-from steplab.models.learned.kriging import Kriging
+from steplab.models.parameter import Parameter
 
 Array = np.ndarray
 MEANINGS = {
@@ -32,14 +31,11 @@ def law_formula(law: StepLaw, theta: Array) -> Formula:
     return Formula(_law(law, theta))
 
 
-def corrected_formula(law: StepLaw, theta: Array, places: Sequence[Node], correction: Kriging) -> Formula:
+def corrected_formula(law: StepLaw, theta: Array, correction: Node | None) -> Formula:
     """The law times the exponential of its local correction, if there is one."""
-    if not len(correction.points):
+    if correction is None:
         return law_formula(law, theta)
-    # Bumps have width 1: coordinates and points are divided by the correction's lengths.
-    scaled = [op("div", place, number(length)) for place, length in zip(places, correction.lengths, strict=True)]
-    smooth = bumps(scaled, correction.points / correction.lengths, correction.signal * correction.weights)
-    return Formula(op("mul", _law(law, theta), op("exp", smooth)))
+    return Formula(op("mul", _law(law, theta), op("exp", correction)))
 
 
 def _law(law: StepLaw, theta: Array) -> Node:
@@ -116,17 +112,17 @@ def _sizes(law: StepLaw, value: dict[str, float], part: str) -> tuple[float, lis
 
 
 def _levels(law: StepLaw, value: dict[str, float], part: str) -> list[Node]:
-    found: dict[str, dict[str, float]] = {}
+    by_column: dict[str, dict[str, float]] = {}
     for factor in law.factors:
         if factor.kind == "level":
             effect = float(np.exp(value[f"{part}:{factor.column}:{factor.level}"]))
-            found.setdefault(factor.column, {factor.reference: 1.0})[factor.level] = effect
-    return [level(name, effects) for name, effects in found.items()]
+            by_column.setdefault(factor.column, {factor.reference: 1.0})[factor.level] = effect
+    return [level(name, effects) for name, effects in by_column.items()]
 
 
 def law_parameters(law: StepLaw, theta: Array, errors: Array) -> list[Parameter]:
     """The coefficients in the target's unit, with intervals and whether the data determine them."""
-    made = []
+    parameters = []
     named = {f"{part}:{f.column}:{f.level}": (part, f) for part in ("compute", "sync") for f in law.factors}
     for name, value, error in zip(law.names, theta, errors, strict=True):
         meaning, symbol = MEANINGS[name] if name in MEANINGS else _factor_meaning(*named[name])
@@ -135,8 +131,8 @@ def law_parameters(law: StepLaw, theta: Array, errors: Array) -> list[Parameter]
         limit = DETERMINED if name in MEANINGS and name != "growth" else DETERMINED_POWER
         # What is hardly narrower than its prior was told by the prior, not by the data.
         limit = GROWTH_WIDTH / 2 if name == "growth" else limit
-        made.append(Parameter(meaning, symbol, middle, low, high, bool(error < limit)))
-    return made
+        parameters.append(Parameter(meaning, symbol, middle, low, high, bool(error < limit)))
+    return parameters
 
 
 def _factor_meaning(part: str, factor: Factor) -> tuple[str, str]:

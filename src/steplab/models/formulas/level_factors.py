@@ -28,9 +28,9 @@ def level_factors(
     design = np.column_stack([*columns, coded])
     # A touch of ridge decides what the rows do not.
     gram = design.T @ design + 1e-6 * len(y) * np.eye(design.shape[1])
-    found = np.linalg.solve(gram, design.T @ np.log(np.maximum(plain, 1e-3)))[len(columns) :]
+    effects = np.linalg.solve(gram, design.T @ np.log(np.maximum(plain, 1e-3)))[len(columns) :]
     factors: Factors = {column: {known[0]: 1.0} for column, known in levels.items() if known}
-    for (column, name), effect in zip(names, found, strict=True):
+    for (column, name), effect in zip(names, effects, strict=True):
         factors[column][name] = float(np.exp(np.clip(effect, -20, 20)))
     return factors
 

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from steplab.models.base import folds
 from steplab.models.columns.meaning import find_parts
 from steplab.models.formulas.formula import Node, column, number, op, power
-from steplab.models.judging.held_out_ranges import Split, upper_ranges
+from steplab.models.held_out.folds import folds
+from steplab.models.held_out.ranges import Split, upper_ranges
 
 Array = np.ndarray
 # Extra-P's exponents up to quadratic growth, and two falling ones for strong scaling.

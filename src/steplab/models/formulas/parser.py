@@ -42,10 +42,10 @@ def parse_formula(text: str, columns: Collection[str]) -> Node:
         tree = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _wrong(f"{text!r} is not arithmetic") from None
-    made = _node(tree, set(columns), quoted, 0)
-    if len(coefficients(made)) > MOST_COEFFICIENTS:
+    node = _node(tree, set(columns), quoted, 0)
+    if len(coefficients(node)) > MOST_COEFFICIENTS:
         raise _wrong(f"it has more than {MOST_COEFFICIENTS} coefficients")
-    return made
+    return node
 
 
 def _wrong(what: str, hint: str = "write such as 'a0 + a1*batch_size*log2(workers)'") -> ModelError:
@@ -104,8 +104,8 @@ def coefficients(tree: Node) -> list[str]:
     """The names of the unknown coefficients, in the order in which they are written."""
     if tree["op"] == "coefficient":
         return [tree["name"]]
-    found = (name for part in tree.get("args", ()) for name in coefficients(part))
-    return list(dict.fromkeys(found))
+    names = (name for part in tree.get("args", ()) for name in coefficients(part))
+    return list(dict.fromkeys(names))
 
 
 def filled(tree: Node, values: Mapping[str, float]) -> Node:

@@ -297,8 +297,8 @@ def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None) -> A
         return np.vstack([bend[:, None] * _slopes(law, step, at) / TYPICAL_ERROR, np.diag(1 / width)])
 
     starts = _starts(law, centre) if start is None else [start - shift]
-    found = [least_squares(residuals, begin, slopes, max_nfev=150) for begin in starts]
-    theta = min(found, key=lambda result: float(result.cost)).x + shift
+    descents = [least_squares(residuals, begin, slopes, max_nfev=150) for begin in starts]
+    theta = min(descents, key=lambda result: float(result.cost)).x + shift
     # A growth of next to nothing is the logarithm, which reads better than a tiny power.
     return np.where((np.array(law.names) == "growth") & (np.abs(theta) < LEAST_GROWTH), 0.0, theta)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from steplab.models.base import Array, folds
 from steplab.models.columns.roles import Roles, canonical_order, features
+from steplab.models.held_out.folds import Array, folds
 from steplab.models.judging.selection import metrics
 from steplab.models.solvers.penalty import SCAN
 from steplab.models.solvers.power_search import search
@@ -52,8 +52,8 @@ def _row(prepared: Prepared, penalty: Penalty, near: Array, groups: Array | None
         point = search(problem.rows(train), seed=0, starts=0, near=near, finished=1e-6)
         predicted[test] = problem.rows(test).basis(point.theta) @ point.coef
     judged = metrics(problem.y, predicted)
-    found = prepared.expression(search(problem, seed=0, starts=0, near=near, finished=1e-6))
-    parameters = {f"{c}.a": a for c, a in found.coef.items()} | {f"{c}.p": p for c, p in found.power.items()}
-    parameters |= {f"{c}={lv}.d": d for c, values in found.levels.items() for lv, d in list(values.items())[1:]}
-    parameters |= {f"{c}.q": q for c, q in found.scale.items()} | {"base.b": found.base}
-    return ScanRow(penalty.kind, penalty.coef, judged.r2, judged.mape, parameters | {"constant.C": found.constant})
+    expression = prepared.expression(search(problem, seed=0, starts=0, near=near, finished=1e-6))
+    parameters = {f"{c}.a": a for c, a in expression.coef.items()} | {f"{c}.p": p for c, p in expression.power.items()}
+    parameters |= {f"{c}={lv}.d": d for c, values in expression.levels.items() for lv, d in list(values.items())[1:]}
+    parameters |= {f"{c}.q": q for c, q in expression.scale.items()} | {"base.b": expression.base}
+    return ScanRow(penalty.kind, penalty.coef, judged.r2, judged.mape, parameters | {"constant.C": expression.constant})

@@ -86,11 +86,11 @@ def parse_holdout(text: str) -> Holdout:
     >>> parse_holdout("workers > 16")
     Holdout(column='workers', comparison='>', value='16')
     """
-    found = re.fullmatch(r"\s*(.+?)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*", text)
-    if found is None:
+    condition = re.fullmatch(r"\s*(.+?)\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*", text)
+    if condition is None:
         hint = "write a column, one of < <= > >= == !=, and a value, such as 'workers>16'"
         raise TableError(f"{text!r} is not a comparison", where="holdout", hint=hint)
-    column, comparison, value = found.groups()
+    column, comparison, value = condition.groups()
     return Holdout(column.strip("`"), comparison, value.strip("'\""))
 
 
@@ -118,16 +118,16 @@ def noise_floor(frame: pd.DataFrame, y: Array) -> NoiseFloor | None:
     1
     """
     codes = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
-    found, expected, configurations = [], [], 0
+    measured, expected, configurations = [], [], 0
     for code in np.flatnonzero(np.bincount(codes) > 1):
         rows = y[codes == code]
         configurations += 1
         for i, value in enumerate(rows):
-            found.append(value)
+            measured.append(value)
             expected.append(np.median(np.delete(rows, i)))
-    if not found:
+    if not measured:
         return None
-    scatter = metrics(np.array(found), np.array(expected))
+    scatter = metrics(np.array(measured), np.array(expected))
     return NoiseFloor(scatter.mape, scatter.mae, configurations)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steplab.models.base import numbers
+from steplab.models.saved_parts import numbers
 
 Array = np.ndarray
 # Rescaling a column must not move a value across a split by a rounding error.

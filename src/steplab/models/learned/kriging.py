@@ -6,6 +6,7 @@ likelihood (Rasmussen and Williams: Gaussian Processes for Machine Learning, 200
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from steplab.models.formulas.formula import bump_sum
+from steplab.models.formulas.formula import Node, bump_sum, bumps, number, op
 
 Array = np.ndarray
 ROWS_TO_LEARN = 300
@@ -39,6 +40,14 @@ class Kriging:
             return np.zeros(len(Z))
         return self.signal * bump_sum(Z / self.lengths, self.points / self.lengths, self.weights)
 
+    def node(self, places: Sequence[Node]) -> Node | None:
+        """The smooth part as a piece of a formula in these coordinates; None where it is zero everywhere."""
+        if not len(self.points):
+            return None
+        # Bumps have width 1: coordinates and points are divided by the lengths.
+        scaled = [op("div", place, number(length)) for place, length in zip(places, self.lengths, strict=True)]
+        return bumps(scaled, self.points / self.lengths, self.signal * self.weights)
+
 
 def nothing(dimensions: int) -> Kriging:
     """A correction that is zero everywhere."""
@@ -52,10 +61,10 @@ def learn(Z: Array, residuals: Array) -> Kriging:
     if dimensions == 0 or len(Z) < 8 or variance < 1e-12:
         return nothing(dimensions)
     few = _chosen(len(Z), ROWS_TO_LEARN)
-    found = _most_likely(Z[few], residuals[few], variance)
-    if found is None:
+    likely = _most_likely(Z[few], residuals[few], variance)
+    if likely is None:
         return nothing(dimensions)
-    lengths, signal, noise = found[:dimensions], float(found[dimensions]), float(found[dimensions + 1])
+    lengths, signal, noise = likely[:dimensions], float(likely[dimensions]), float(likely[dimensions + 1])
     return with_lengths(Z, residuals, lengths, signal, noise)
 
 
@@ -101,12 +110,12 @@ def _most_likely(Z: Array, residuals: Array, variance: float) -> Array | None:
     best = None
     for length in (0.1, 0.4):
         start = np.concatenate([np.full(dimensions, np.log(length)), np.full(2, np.log(variance / 2))])
-        found = minimize(
+        descent = minimize(
             _unlikelihood, start, (squares, twice, residuals), "L-BFGS-B", jac=True, bounds=limits,
             options={"maxiter": 40},
         )  # fmt: skip
-        if np.isfinite(found.fun) and (best is None or found.fun < best.fun):
-            best = found
+        if np.isfinite(descent.fun) and (best is None or descent.fun < best.fun):
+            best = descent
     return None if best is None else np.exp(best.x)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steplab.models.base import numbers
+from steplab.models.saved_parts import numbers
 
 Array = np.ndarray
 

@@ -35,7 +35,7 @@ def expressions(X: Array, z: Array, evaluations: int) -> list[Node]:
     from pyoperon.sklearn import SymbolicRegressor
 
     names = [f"X{i + 1}" for i in range(X.shape[1])]
-    found: dict[str, Node] = {}
+    candidates: dict[str, Node] = {}
     for seed in SEEDS:
         search = SymbolicRegressor(
             allowed_symbols=SYMBOLS, max_length=LENGTH, max_depth=6, population_size=300, generations=1000,
@@ -45,8 +45,8 @@ def expressions(X: Array, z: Array, evaluations: int) -> list[Node]:
         for text in _texts(search, X[:MOST_ROWS], z[:MOST_ROWS]):
             if "nan" not in text and "inf" not in text:
                 tree = simplified(parse_formula(text, names))
-                found[Formula(tree).text] = tree
-    return [*found.values(), *_plain(names)]
+                candidates[Formula(tree).text] = tree
+    return [*candidates.values(), *_plain(names)]
 
 
 def _texts(search: Any, X: Array, z: Array) -> list[str]:
@@ -119,8 +119,8 @@ def refitted(tree: Node, frame: pd.DataFrame, z: Array, weight: Array) -> Node:
 
     if not names:
         return tree
-    found = least_squares(residuals, start, x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=25)
-    return filled(shape, dict(zip(names, (float(value) for value in found.x), strict=True)))
+    descent = least_squares(residuals, start, x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=25)
+    return filled(shape, dict(zip(names, (float(value) for value in descent.x), strict=True)))
 
 
 def sane(tree: Node, frame: pd.DataFrame, z: Array) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steplab.core import catalogue
-from steplab.core.errors import EnvironmentFault, nearest
+from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.home import home
 from steplab.runner.environments import worker
 
@@ -120,10 +120,7 @@ def create(framework: str, say: Callable[[str], None]) -> Environment:
 
 def add(name: str, python: Path, framework: str) -> Environment:
     """Register an interpreter that the user already has."""
-    if framework not in catalogue.framework_names():
-        raise EnvironmentFault(
-            f"there is no framework {framework!r}; {nearest(framework, catalogue.framework_names())}"
-        )
+    catalogue.framework(framework)  # says so if there is none
     if not python.exists():
         raise EnvironmentFault(f"{python}: there is no such interpreter")
     if (folder(name) / "bin").exists():
@@ -138,7 +135,7 @@ def check(name: str) -> Listed:
         environment = _read(folder(name) / "steplab.json")
         version = probe(environment.python, environment.framework)["version"]
         return Listed(name, environment.framework, str(version), True, "")
-    except EnvironmentFault as fault:
+    except (EnvironmentFault, InputError) as fault:
         return Listed(name, name, "", False, str(fault))
 
 
@@ -152,9 +149,10 @@ def _listed(name: str) -> Listed:
     try:
         known = name in catalogue.framework_names()
         environment = find(name) if known else _read(folder(name) / "steplab.json")
+        catalogue.framework(environment.framework)  # an extension may have been removed, or be broken
         ready = environment.python.exists()
         return Listed(name, environment.framework, environment.version, ready, "" if ready else "interpreter is gone")
-    except EnvironmentFault as fault:
+    except (EnvironmentFault, InputError) as fault:
         return Listed(name, name, "", False, str(fault))
 
 

@@ -29,6 +29,7 @@ from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob
 from steplab_worker.machine import Machine
 from steplab_worker.messages import AmbientVariables, Close, Failed, Hello, Meet, Message, Open
+from steplab_worker.transport import peer_pid
 
 TAIL_BYTES = 4000
 LOG_LIMIT_BYTES = 64 << 20
@@ -269,7 +270,10 @@ class RankGroup:
         self.room.remove()
 
     def _kill_survivors(self) -> None:
-        """Kill members of this host that outlived their launcher: an open line shows that the pid is still theirs."""
+        """Kill members of this host that outlived their launcher: an open line shows that the pid is still theirs.
+
+        Where the kernel knows who is at the other end, a member's own word does not count: it might kill anybody.
+        """
         here = socket.gethostname()
         for number, hello in self.hello.items():
             connection = self._lines.connection(number)
@@ -277,7 +281,7 @@ class RankGroup:
                 continue  # elsewhere the end of the line ends them
             connection.settimeout(GRACE_S)
             with contextlib.suppress(OSError):
-                os.kill(hello.pid, signal.SIGKILL)
+                os.kill(peer_pid(connection) or hello.pid, signal.SIGKILL)
                 while connection.recv(1 << 20):
                     pass
 

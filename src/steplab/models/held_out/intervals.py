@@ -70,11 +70,11 @@ class Conformal:
         """The inverse of `to_document`."""
         scores = tuple(float(score) for score in document["scores"])
         power, floor = float(document["power"]), float(document["floor"])
-        made = cls(power, floor, int(document["rows"]), scores, bool(document["positive"]))
-        numbers = (made.power, made.floor, *scores)
-        if not scores or not all(map(math.isfinite, numbers)) or made.rows < 1 or list(scores) != sorted(scores):
+        conformal = cls(power, floor, int(document["rows"]), scores, bool(document["positive"]))
+        numbers = (conformal.power, conformal.floor, *scores)
+        if not scores or not all(map(math.isfinite, numbers)) or conformal.rows < 1 or list(scores) != sorted(scores):
             raise ValueError("the interval's scores are damaged")
-        return made
+        return conformal
 
 
 def scale_of(predicted: np.ndarray, power: float, floor: float) -> np.ndarray:

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from steplab.core.errors import ModelError
-from steplab.models.judging.intervals import Conformal, calibrate, excess
+from steplab.models.held_out.intervals import Conformal, calibrate, excess
 
 
 @pytest.mark.parametrize("power", [0, 0.5, 1])

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from steplab.models.base import Parameter
 from steplab.models.formulas.expression import Columns, Expression
-from steplab.models.judging.intervals import best_power, floor_of, scale_of
+from steplab.models.held_out.intervals import best_power, floor_of, scale_of
+from steplab.models.parameter import Parameter
 
 Array = np.ndarray
 FLAT = 1e-6  # a singular value below this share of the largest is a flat direction
@@ -41,30 +41,30 @@ def slopes(expression: Expression, frame: Columns) -> list[Slope]:
     outer, terms = expression.outer(frame), expression.terms(frame)
     inner = expression.predict(frame) - expression.constant
     distinct = {c: len(np.unique(frame[c])) for c in (*expression.coef, *expression.scale)}
-    made = []
+    derivatives = []
     for i, (c, a) in enumerate(expression.coef.items()):
         if distinct[c] < 2:
             continue
         if a == 0:
             # At the bound the term is silent, yet what it might have been adds to the doubt about the others.
-            made.append(Slope(c, "a", 0.0, False, (0, np.inf), terms[:, i] * outer))
+            derivatives.append(Slope(c, "a", 0.0, False, (0, np.inf), terms[:, i] * outer))
         else:
             own = a * terms[:, i] * outer
-            made.append(Slope(c, "a", a, True, (0, np.inf), own))
+            derivatives.append(Slope(c, "a", a, True, (0, np.inf), own))
             if distinct[c] > 2:
-                made.append(Slope(c, "p", expression.power[c], False, (-5, 5), own * _log(frame, c)))
+                derivatives.append(Slope(c, "p", expression.power[c], False, (-5, 5), own * _log(frame, c)))
     if expression.base > 0:
-        made.append(Slope("base", "b", expression.base, True, (0, np.inf), expression.base * outer))
+        derivatives.append(Slope("base", "b", expression.base, True, (0, np.inf), expression.base * outer))
     for c, values in expression.levels.items():
         for name, value in list(values.items())[1:]:
             chosen = (np.asarray(frame[c]) == name) * outer
-            made.append(Slope(f"{c}={name}", "d", value, False, (-np.inf, np.inf), chosen))
-    made += [Slope(c, "q", q, False, (-5, 5), inner * _log(frame, c))
+            derivatives.append(Slope(f"{c}={name}", "d", value, False, (-np.inf, np.inf), chosen))
+    derivatives += [Slope(c, "q", q, False, (-5, 5), inner * _log(frame, c))
              for c, q in expression.scale.items() if distinct[c] > 1]  # fmt: skip
     if expression.constant > 0:
         constant = expression.constant
-        made.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(outer), constant)))
-    return made
+        derivatives.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(outer), constant)))
+    return derivatives
 
 
 def _log(frame: Columns, c: str) -> Array:
@@ -136,14 +136,14 @@ def held_out_shift(known: Evidence) -> Array:
     return np.asarray(_leverage(known, bread) * known.score / (1 - _share(known, bread)))
 
 
-def parameters(made: list[Slope], covered: Array, flatness: Array, degrees: int) -> list[Parameter]:
+def parameters(slopes: list[Slope], covered: Array, flatness: Array, degrees: int) -> list[Parameter]:
     """Each parameter with its 95 % interval, marked where the data do not determine it."""
     t = float(stats.t.ppf(0.975, max(degrees, 1)))
-    found = []
-    for slope, variance, flat in zip(made, np.diag(covered), flatness, strict=True):
+    told = []
+    for slope, variance, flat in zip(slopes, np.diag(covered), flatness, strict=True):
         half = t * float(np.sqrt(max(variance, 0))) if flat < 1e-6 else np.inf
-        found.append(_parameter(slope, half, degrees))
-    return found
+        told.append(_parameter(slope, half, degrees))
+    return told
 
 
 def _parameter(slope: Slope, half: float, degrees: int) -> Parameter:

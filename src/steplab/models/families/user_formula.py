@@ -108,10 +108,10 @@ class Search:
         # Far starts may overflow on their way; they lose, and that is all.
         with np.errstate(all="ignore"):
             first = sorted((self._from(start, STEPS_FIRST) for start in starts), key=_cost)
-            found = min((self._from(one.x, STEPS) for one in first[:FINALISTS]), key=_cost)
-        if np.max(np.abs(found.fun)) >= 1e6:
+            descent = min((self._from(one.x, STEPS) for one in first[:FINALISTS]), key=_cost)
+        if np.max(np.abs(descent.fun)) >= 1e6:
             raise ModelError("it has no value for some rows", where="formula", hint="check logarithms and roots")
-        return dict(zip(self.names, (float(value) for value in found.x), strict=True))
+        return dict(zip(self.names, (float(value) for value in descent.x), strict=True))
 
     def _from(self, start: Array, steps: int) -> OptimizeResult:
         """Descend from a start; a formula that takes long to compute takes fewer steps."""

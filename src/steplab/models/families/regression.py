@@ -68,10 +68,10 @@ class Regression(PerformanceModel):
         self.parameters_ = self._described(wanted, half, told)
 
     def _described(self, wanted: list[Term], half: Array, told: bool) -> list[Parameter]:
-        found = {term: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)}
+        fitted = {term: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)}
         made = []
         for i, term in enumerate(wanted):
-            value, width = found.get(term, (0.0, np.nan))
+            value, width = fitted.get(term, (0.0, np.nan))
             known = told and bool(np.isfinite(width))
             low, high = (value - width, value + width) if known else (None, None)
             made.append(Parameter(self._label(term), f"β{i}", value, low, high, known))
