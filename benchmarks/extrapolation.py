@@ -25,7 +25,6 @@ WORKLOADS = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
 BIGGEST_TRAINED = 16
 # They need columns that these tables do not have (load imbalance, phases).
 OTHER_TABLES = ("load-imbalance", "ssgd")
-READABLE = ("hybrid", "generic", "generic-de", "pmnf", "symbolic", "linear", "quadratic", "auto")
 PEERS = Path(__file__).with_name("_peers.py")
 
 
@@ -89,9 +88,10 @@ def main() -> None:
     for name in names:
         for extrinsic in (("num_nodes", "num_replicas"), ("num_replicas",)):
             errors, seconds = ours(name, extrinsic)
-            label = f"{name}{'*' if name in READABLE else ''}{'' if len(extrinsic) > 1 else ', no nodes'}"
+            readable = not load_model_class(name).without_formula
+            label = f"{name}{'*' if readable else ''}{'' if len(extrinsic) > 1 else ', no nodes'}"
             print(line(label, errors, seconds), flush=True)
-            if name in READABLE and np.mean(errors) < best[1]:
+            if readable and np.mean(errors) < best[1]:
                 best = (label, float(np.mean(errors)))
     for name, errors in peers().items():
         print(line(f"peer: {name}", errors))

@@ -12,7 +12,7 @@ RESNET = {"network": "resnet18", "shape": (3, 16, 16), "learning_rate": 0.001}
 
 
 def test_all_five_frameworks_train():
-    assert set(REAL) == {"torch", "tensorflow", "jax", "mxnet", "chainer"}
+    assert set(REAL) - set(catalogue.framework_extensions()) == {"torch", "tensorflow", "jax", "mxnet", "chainer"}
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])

@@ -183,6 +183,13 @@ def test_the_example_has_no_finding_of_the_linter(kind: str, copy: Path, run: Ru
         assert done.returncode == 0, done.stdout
 
 
+def test_the_examples_keep_to_the_floors_of_the_house(copy: Path, run: Run) -> None:
+    for recipe in recipes().values():
+        put(recipe, copy)
+    done = run("lint-imports", "--no-cache")
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in QUICK])
 def test_the_contract_covers_the_example_at_once(kind: str, copy: Path, run: Run) -> None:
     recipe = recipes()[kind]

@@ -47,6 +47,13 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_in_a_command_of_pytest_or_python_exists(page: Path) -> None:
+    commands = re.findall(r"(?:(?<!`)`|\$ |^)(?:pytest|python) [^`\n]+", page.read_text(), re.M)
+    paths = [word for command in commands for word in re.findall(r"(?:src|tests|benchmarks)/[\w./]+", command)]
+    assert [path for path in paths if not (ROOT / path).exists() and "NAME" not in path] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_module_that_a_page_names_exists(page: Path) -> None:
     modules = re.findall(r"\b(steplab(?:_worker)?(?:\.[a-z_]+)+)", page.read_text())
     rooms = {folder.name for folder in (SRC / "steplab").iterdir() if (folder / "__init__.py").exists()}

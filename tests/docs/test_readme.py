@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -61,3 +64,12 @@ def test_the_parts_stand_in_their_order() -> None:
 def test_the_session_has_ten_lines() -> None:
     (session,) = re.findall(r"^## A session\n```\n(.*?)^```$", README, re.M | re.S)
     assert len(session.splitlines()) == 10
+
+
+def test_the_python_session_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steplab: Callable[..., Any]) -> None:
+    (session,) = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
+    assert len([line for line in session.splitlines() if line]) == 4  # the import, and three lines
+    assert steplab("init", "my-study", "--framework", "synthetic").code == 0
+    monkeypatch.chdir(tmp_path)
+    exec(session, {})
+    assert (tmp_path / "runs" / "my-study" / "records").is_dir()

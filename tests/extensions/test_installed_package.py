@@ -64,6 +64,17 @@ def test_several_ranks_are_started_by_the_launcher_that_their_framework_names(
     assert {int(priority) + 5 for priority in alone} == set(map(int, together))
 
 
+def test_a_record_names_the_distributions_that_its_trial_ran(
+    extended: Run, study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = study_file("named", framework=["synthetic", "plain"], network=["bottleneck", "mlp"], batch_size=[8])
+    assert extended("run", path, "--out", "out", "--json").json["ok"] == 8
+    for record in all_records(StudyFolder(tmp_path / "out")):
+        ours = {"framework": "synthetic", "network": "mlp"}
+        named = {kind: record.versions.get(f"{kind}_distribution", "") for kind in ours}
+        assert named == {kind: "" if record.config[kind] == own else "acme 1.0" for kind, own in ours.items()}
+
+
 def test_an_environment_of_a_removed_distribution_is_listed_and_not_ready(
     extended: Run, steplab: Run, installed: Mapping[str, str]
 ) -> None:

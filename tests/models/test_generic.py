@@ -82,7 +82,7 @@ def test_a_factor_with_zeros_keeps_a_positive_power(make_table, roles):
 
 def test_negative_factors_are_refused_in_one_sentence(make_table, roles):
     X, y = make_table()
-    with pytest.raises(ModelError, match="'filters' holds negative values"):
+    with pytest.raises(ModelError, match="column 'filters': Negative values in data: they have no powers"):
         Generic(**roles).fit(X.assign(filters=-X["filters"]), y)
 
 

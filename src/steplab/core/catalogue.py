@@ -139,6 +139,12 @@ def broken_extension(factor: str, level: object) -> str:
     return broken.get(str(level), "")
 
 
+def distributions(framework: str, network: str) -> dict[str, str]:
+    """Which distributions, in which version, a framework and a network come from, if they are extensions."""
+    found = {"framework": framework_extensions().get(framework), "network": network_extensions().get(network)}
+    return {f"{kind}_distribution": added.distribution for kind, added in found.items() if added and not added.problem}
+
+
 def adapter_file(name: str) -> str:
     """The file from which a rank loads a framework's adapter, if it is an extension; empty if it is our own."""
     return "" if name in _adapter_files() else str(framework_extensions()[name].usable_file())

@@ -5,8 +5,10 @@ SteplabError
 │   ├── StudyError        a study file
 │   ├── RecordError       a record or a study folder
 │   ├── TableError        a table: CSV, Parquet, columns
-│   └── ModelError        a saved performance model, or what was asked of it
-│       └── NotEnoughData too few rows for what was asked
+│   └── ModelError        a saved performance model, or what was asked of it; a ValueError, too
+│       ├── NotEnoughData too few rows for what was asked
+│       ├── NotFitted     (models.refusals) scikit-learn's NotFittedError, too
+│       └── WrongKind     (models.refusals) a TypeError, too
 ├── EnvironmentFault      a framework's environment is missing or broken
 └── StoreError            records cannot be written (disk full, no permission)
 """
@@ -50,8 +52,8 @@ class TableError(InputError):
     """A table, or a column of it, is not what was asked for."""
 
 
-class ModelError(InputError):
-    """A saved performance model cannot be read, or cannot answer what was asked."""
+class ModelError(InputError, ValueError):
+    """A saved performance model cannot be read, or cannot answer what was asked; to scikit-learn, a bad value."""
 
 
 class NotEnoughData(ModelError):

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from steplab.core.errors import ModelError, SteplabError
-from steplab.models import load_model_class
+from steplab.core.errors import ModelError, SteplabError, allowed
+from steplab.models import load_model_class, offered, provider, saved_model_class
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
+from steplab.models.columns.roles import Names, names
 from steplab.models.formulas.formula import Formula
 from steplab.models.held_out.ranges import Split, upper_ranges
 
-READABLE = ("hybrid", "generic", "quadratic", "linear", "pmnf", "symbolic")
-# They search for their terms, which takes minutes and finds chance among many columns (Extra-P: up to four).
-SEARCHING, MOST_SEARCHED = ("pmnf", "symbolic"), 3
+READABLE = offered("auto")
 # Choosing needs fewer rows than fitting what was chosen.
 MOST_ROWS = 400
 RANDOM_FOLDS, MOST_RANGES = 3, 2
@@ -47,12 +46,14 @@ class Auto(PerformanceModel):
     Models that search for their terms are tried with up to three numeric columns, or if `among` names them.
     """
 
+    array_options: ClassVar[Mapping[str, Any]] = {"among": ("linear", "quadratic")}  # all of them would take minutes
+
     chosen_: PerformanceModel
     trials_: tuple[Candidate, ...]
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
-        among: Sequence[str] = READABLE,
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
+        among: Names = READABLE,
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
         self.among = among
@@ -72,8 +73,15 @@ class Auto(PerformanceModel):
         self.chosen_ = self._candidate(best.model, frame, y, groups)
 
     def _candidates(self) -> list[str]:
-        everything = tuple(self.among) == READABLE and len(self.roles_.numeric) > MOST_SEARCHED
-        return [name for name in self.among if not (everything and name in SEARCHING)]
+        among = names(self.among)
+        if self.name() in among:
+            raise ModelError("model 'auto' cannot choose itself", hint=allowed(READABLE))
+        return [name for name in among if among != READABLE or self._readily(name)]
+
+    def _readily(self, name: str) -> bool:
+        """Whether a model takes part without being named, for that many columns."""
+        most = load_model_class(name).most_columns_in_auto
+        return most is None or len(self.roles_.numeric) <= most
 
     def _candidate(
         self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None, *, quick: bool = False
@@ -134,12 +142,14 @@ class Auto(PerformanceModel):
 
     def _state(self) -> dict[str, Any]:
         trials = [asdict(trial) for trial in self.trials_]
-        return {"chosen": self.chosen_.name(), "state": self.chosen_._state(), "trials": trials}
+        state = {"chosen": self.chosen_.name(), "state": self.chosen_._state(), "trials": trials}
+        package = provider(self.chosen_.name())
+        return state if package is None else state | {"provider": package}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        if state["chosen"] not in READABLE:
-            raise ValueError("the chosen model is not one to choose from")
-        made = load_model_class(state["chosen"])(*asdict(self.roles_).values())
+        if state["chosen"] == self.name():
+            raise ValueError("the chosen model is the one that chooses")
+        made = saved_model_class(state["chosen"], state.get("provider"))(*asdict(self.roles_).values())
         made.roles_, made.range_, made.levels_ = self.roles_, self.range_, self.levels_
         made.target_, made.rows_ = self.target_, self.rows_
         made._restore(state["state"])

@@ -7,7 +7,7 @@ the measured range, and calibrates the prediction intervals on held-out rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
@@ -17,18 +17,22 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.core.parsing import parsing
-from steplab.models.columns.roles import Roles, canonical_order, features, roles_for
+from steplab.models import model_name, provider
+from steplab.models.columns.input_table import array_names, asked_table, fitting_table, group_codes, target_vector
+from steplab.models.columns.roles import Names, Roles, canonical_order, features, names, roles_for
 from steplab.models.formulas.formula import Formula
 from steplab.models.held_out.folds import folds
 from steplab.models.held_out.intervals import Conformal, calibrate, excess
 from steplab.models.parameter import Parameter
+from steplab.models.refusals import NotFitted
 from steplab.models.saved_parts import bounds, numbers, require_different, require_finite, strings
 from steplab.models.solvers.threads import one_thread
 
 __all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers"]
 
 FORMAT = "steplab-model"
-# 1: first version.
+# 1: first version. Optional since: `provider` (the package of a model from outside), `features` (the number of
+# columns of an array).
 VERSION = 1
 ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
 
@@ -46,13 +50,24 @@ class Inside:
 class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A performance model: predicts a time from a configuration.
 
-    `intrinsic`, `categorical` and `extrinsic` name the columns; with none of them, they are inferred.
-    A subclass with options of its own repeats these three first in its `__init__` and only stores them there.
+    `intrinsic`, `categorical` and `extrinsic` name the columns, a text one column; with none of them, they are
+    inferred. A subclass with options of its own repeats these three first in its `__init__` and only stores them there.
+    X is a table (pandas, Polars, Arrow), or whatever NumPy makes an array of, with columns x0, x1 and so on.
     """
 
     # Exceptions to the contract are declared with their reason, which the contract test prints.
     column_units_matter: ClassVar[str] = ""
     ignores_columns: ClassVar[str] = ""
+    needs_positive_columns: ClassVar[str] = ""  # the base refuses negative values
+    needs_positive_target: ClassVar[str] = ""  # the model refuses others, or predicts them badly
+    without_formula: ClassVar[str] = ""
+    # Of scikit-learn's `check_estimator`: the checks that fail, each with its reason.
+    failing_checks: ClassVar[Mapping[str, str]] = {}
+    # For those checks: options that name an array's columns (x0, x1 …) or save time, and class attributes that do.
+    array_options: ClassVar[Mapping[str, Any]] = {}
+    array_settings: ClassVar[Mapping[str, Any]] = {}
+    # Among more numeric columns than this, `auto` leaves the model out unless it is named.
+    most_columns_in_auto: ClassVar[int | None] = None
     interval_folds: ClassVar[int] = 5
     # Options with which a slow model is quick enough for a rehearsal (the contract tests use them).
     quick_options: ClassVar[Mapping[str, Any]] = {}
@@ -65,10 +80,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     interval_: Conformal
     target_: str
     rows_: int
+    order_known_: bool  # whether an array's columns can be told by their order
 
-    def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = ()) -> None:
         self.intrinsic, self.categorical, self.extrinsic = intrinsic, categorical, extrinsic
 
     # What a subclass fills in: frames hold exactly the roles' columns, floats and text, in canonical order.
@@ -123,8 +137,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     # The public side, the same for all.
 
-    def fit(self, X: pd.DataFrame, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit to the rows of a table; rows of one group (replicates, epochs of a run) are not independent."""
+        self.__dict__.pop("interval_", None)  # a fit that fails leaves no half of the one before
         frame, target, group = self._checked(X, y, groups)
         with one_thread():
             self._learn(frame, target, group)
@@ -135,7 +150,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.interval_ = calibrate(predicted, target, group)
         return self
 
-    def predict(self, X: pd.DataFrame) -> Array:
+    def predict(self, X: Any) -> Array:
         """The predicted value of each row."""
         frame = self._features(X)
         known = self._known(frame)
@@ -143,12 +158,12 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             self._refuse_level(frame[~known])
         return np.asarray(self._predict(frame), float)
 
-    def predict_interval(self, X: pd.DataFrame, level: float = 0.9) -> tuple[Array, Array]:
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """The lower and upper bound between which a new measurement lies with that probability."""
         predicted = self.predict(X)
         return self.interval_.bounds(predicted, level, self._spread(self._features(X)))
 
-    def inside(self, X: pd.DataFrame) -> Inside:
+    def inside(self, X: Any) -> Inside:
         """Whether each row lies inside the measured range, factor by factor."""
         frame = self._features(X)
         out = {c: ~frame[c].isin(levels).to_numpy() for c, levels in self.levels_.items()}
@@ -162,7 +177,11 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def to_document(self) -> dict[str, Any]:
         """The fitted model as plain JSON data: no pickle, no code."""
         self._require_fitted()
-        options = {k: list(v) if isinstance(v, tuple) else v for k, v in self.get_params(deep=False).items()}
+        options = {k: _plain_option(k, v) for k, v in self.get_params(deep=False).items()}
+        optional: dict[str, Any] = {} if hasattr(self, "feature_names_in_") else {"features": self.n_features_in_}
+        package = provider(self.name())
+        if package is not None:
+            optional["provider"] = package
         return {
             "format": FORMAT, "version": VERSION, "model": self.name(), "options": options,
             "target": self.target_, "rows": self.rows_,
@@ -171,7 +190,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             "levels": {c: list(levels) for c, levels in self.levels_.items()},
             "interval": self.interval_.to_document(),
             "state": self._state(),
-        }  # fmt: skip
+        } | optional  # fmt: skip
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -184,8 +203,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     @classmethod
     def name(cls) -> str:
-        """The model's name: that of its file."""
-        return cls.__module__.rpartition(".")[2].replace("_", "-")
+        """The model's name: that of its file, or of the entry point that offers it."""
+        return model_name(cls.__module__, cls.__qualname__)
 
     # How the public side works.
 
@@ -195,6 +214,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         roles = document["roles"]
         model.roles_ = Roles(*(tuple(strings(roles[role])) for role in ROLE_OPTIONS))
         require_different(model.roles_.columns)
+        model._remember_columns(document.get("features"))
         model.range_ = {c: bounds(document["range"][c]) for c in model.roles_.numeric}
         model.levels_ = {c: tuple(strings(document["levels"][c])) for c in model.roles_.categorical}
         model.interval_ = Conformal.from_document(document["interval"])
@@ -203,33 +223,47 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         model._restore(document["state"])
         return model
 
-    def _checked(self, X: pd.DataFrame, y: Any, groups: Any) -> tuple[pd.DataFrame, Array, Array | None]:
+    def _remember_columns(self, of_array: object) -> None:
+        """The columns of a loaded model: those of an array, or those that it reads of a table, in no known order."""
+        self.order_known_ = of_array is not None
+        if of_array is None:
+            self.feature_names_in_ = np.array(self.roles_.columns, dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+            return
+        if type(of_array) is not int or not set(self.roles_.columns) <= set(array_names(of_array)):
+            raise ValueError("the number of columns is damaged")
+        self.n_features_in_ = of_array
+
+    def _checked(self, X: Any, y: Any, groups: Any) -> tuple[pd.DataFrame, Array, Array | None]:
         """Rows in canonical order, with what is remembered of them set."""
-        if not isinstance(X, pd.DataFrame):
-            raise ModelError(f"X is a {type(X).__name__}", hint="give a pandas.DataFrame with named columns")
-        self.roles_ = roles_for(X, self.intrinsic, self.categorical, self.extrinsic)
-        frame, target = features(X, self.roles_), np.asarray(y, float).ravel()
+        table = fitting_table(self, X, with_text=bool(names(self.categorical)))
+        target, self.order_known_ = target_vector(y, len(table)), True
+        self.roles_ = roles_for(table, self.intrinsic, self.categorical, self.extrinsic)
+        frame = features(table, self.roles_)
         for c in self.fit_columns:
-            if c in X.columns and c not in self.roles_.columns:
-                frame[c] = pd.to_numeric(X[c], errors="coerce").to_numpy(float)
-        if len(target) != len(frame):
-            raise ModelError(f"there are {len(frame)} rows and {len(target)} target values")
-        if not np.isfinite(target).all():
-            raise ModelError("the target holds missing or infinite values", hint="remove those rows")
+            if c in table.columns and c not in self.roles_.columns:
+                frame[c] = pd.to_numeric(table[c], errors="coerce").to_numpy(float)
         self.target_ = str(getattr(y, "name", None) or "t")
         order = canonical_order(frame, target)
-        group = None if groups is None else pd.factorize(np.asarray(groups)[order])[0]
-        return frame.iloc[order].reset_index(drop=True), target[order], group
+        return frame.iloc[order].reset_index(drop=True), target[order], group_codes(groups, order)
 
     def _learn(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         needed = max(3, self._rows_needed(frame))
         if len(y) < needed:
-            what = f"model {self.name()!r} needs at least {needed} rows and got {len(y)}"
+            what = f"model {self.name()!r} needs at least {needed} rows and got {len(y)} (n_samples = {len(y)})"
             raise NotEnoughData(what, hint="measure more configurations, or model fewer columns")
         self.rows_ = len(y)
         self.range_ = {c: (float(frame[c].min()), float(frame[c].max())) for c in self.roles_.numeric}
+        if self.needs_positive_columns:
+            self._require_positive_columns()
         self.levels_ = {c: tuple(sorted(frame[c].unique())) for c in self.roles_.categorical}
         self._fit(frame, y, groups)
+
+    def _require_positive_columns(self) -> None:
+        for column, (low, _) in self.range_.items():
+            if low < 0:
+                what = f"Negative values in data: {self.needs_positive_columns}"
+                raise ModelError(what, where=f"column {column!r}", hint="make it categorical, or shift it above 0")
 
     def _fitted_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Self:
         """The same model fitted to other rows, without intervals."""
@@ -238,13 +272,23 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         other._learn(frame.reset_index(drop=True), y, groups)
         return other  # type: ignore[no-any-return]
 
-    def _features(self, X: pd.DataFrame) -> pd.DataFrame:
+    def _features(self, X: Any) -> pd.DataFrame:
         self._require_fitted()
-        return features(X, self.roles_)
+        return features(asked_table(self, X, with_text=bool(self.roles_.categorical)), self.roles_)
 
     def _require_fitted(self) -> None:
-        if not hasattr(self, "interval_"):
-            raise ModelError(f"model {self.name()!r} has not been fitted")
+        if not self.__sklearn_is_fitted__():
+            raise NotFitted(f"model {self.name()!r} has not been fitted")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "interval_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = bool(self.needs_positive_columns)
+        tags.target_tags.positive_only = bool(self.needs_positive_target)
+        tags.regressor_tags.poor_score = bool(self.ignores_columns)
+        return tags
 
     def _known(self, frame: pd.DataFrame) -> Array:
         """Which rows hold only levels that were measured."""
@@ -268,3 +312,12 @@ def _options(cls: type[PerformanceModel], options: object) -> dict[str, Any]:
     if unknown:
         raise ModelError(f"model {cls.name()!r} has no option {min(map(str, unknown))!r}")
     return {k: tuple(strings(v)) if k in ROLE_OPTIONS else v for k, v in options.items()}
+
+
+def _plain_option(name: str, value: Any) -> Any:
+    """A constructor option as JSON data."""
+    if name in ROLE_OPTIONS:
+        return list(names(value))
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value

@@ -5,14 +5,15 @@ t = (Σ a_i·I_i^p_i + categorical terms)·Π E_j^q_j + C (MMU thesis, chapter 4
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from steplab.models.base import Parameter, PerformanceModel, folds
+from steplab.models.columns.roles import Names
 from steplab.models.formulas.expression import Expression
 from steplab.models.formulas.formula import Formula
 from steplab.models.solvers import parameter_intervals
@@ -20,6 +21,8 @@ from steplab.models.solvers.penalty import SCAN, parse_penalty
 from steplab.models.solvers.power_search import search
 from steplab.models.solvers.prepare import Prepared, prepare
 from steplab.models.solvers.varpro import Array, Penalty, mean_loss
+
+OFFERED = {"auto": 20, "compare": 0, "report": 40}
 
 
 class Generic(PerformanceModel):
@@ -29,13 +32,19 @@ class Generic(PerformanceModel):
     `starts` is the number of random starts beside the systematic ones, `seed` theirs.
     """
 
+    needs_positive_columns: ClassVar[str] = "they have no powers"
+    needs_positive_target: ClassVar[str] = "its coefficients are not negative"
+    failing_checks: ClassVar[Mapping[str, str]] = {
+        "check_regressors_no_decision_function": "it asks for 11 rows with four columns, and the check gives 10"
+    }
+
     expression_: Expression
     parameters_: list[Parameter]
     penalty_: Penalty
     left_out_: Array
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         loss: str = "absolute", penalty: str = "none", starts: int = 1, seed: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)

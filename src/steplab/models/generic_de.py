@@ -15,11 +15,14 @@ import pandas as pd
 from scipy.optimize import Bounds, differential_evolution
 
 from steplab.models.base import Parameter
+from steplab.models.columns.roles import Names
 from steplab.models.generic import Generic
 from steplab.models.solvers.penalty import parse_penalty
 from steplab.models.solvers.prepare import Prepared, prepare
 from steplab.models.solvers.varpro import LARGEST, Array, PowersPoint, Problem, mean_loss
 
+# Ten evolutions take minutes: it is fitted only when it is asked for.
+OFFERED: dict[str, int] = {}
 # A parameter whose seeds disagree by more than this share of its mean is not identified.
 WIDEST_SPREAD = 0.05
 
@@ -33,9 +36,14 @@ class GenericDE(Generic):
     """
 
     quick_options: ClassVar[Mapping[str, Any]] = {"seeds": 2, "maxiter": 25, "popsize": 4}
+    array_options: ClassVar[Mapping[str, Any]] = {"seeds": 1, "maxiter": 5, "popsize": 2}
+    failing_checks: ClassVar[Mapping[str, str]] = {
+        **Generic.failing_checks,
+        "check_regressors_train": "an evolution as short as in the rehearsal ends nowhere near the data",
+    }
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         loss: str = "absolute", penalty: str = "none", seeds: int = 10, maxiter: int = 1000,
         popsize: int = 15, units: str = "typical",
     ) -> None:  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ class GradientBoosting(TunedModel):
         {"trees": trees, "max_depth": depth} for trees in (60, 150) for depth in (3, 5)
     )
     most_rows: ClassVar[int] = 10_000
+    array_settings: ClassVar[Mapping[str, Any]] = {"settings": ({"trees": 20, "max_depth": 3},), "interval_folds": 2}
 
     def _train(self, X: Array, z: Array, setting: Setting) -> Trees:
         from sklearn.ensemble import GradientBoostingRegressor

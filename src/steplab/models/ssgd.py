@@ -19,10 +19,12 @@ from scipy.optimize import nnls
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
+from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, number, op
 from steplab.models.formulas.step_composition import OVERLAPS, composed
 from steplab_worker.phases import EXCHANGE, LAYERED, PHASES
 
+OFFERED = {"compare": 0, "report": 30}
 LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it
 # What a phase depends on: 1, batch b, b/N where the batch is that of all workers, b·N where one process
 # serves all workers, latency N − 1, bandwidth (N − 1)/N, 1 or b with several workers.
@@ -52,11 +54,14 @@ class SSGD(PerformanceModel):
 
     fit_columns: ClassVar[tuple[str, ...]] = LAWS
     ignores_columns: ClassVar[str] = "numeric columns other than batch and workers are not part of it"
+    without_formula: ClassVar[str] = "each combination of levels has laws of its own"
+    array_options: ClassVar[Mapping[str, Any]] = {"batch": "x0"}
+
     laws_: dict[str, dict[str, Array]]
     overlap_: str
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         batch: str = "batch_size", workers: str = "workers", overlap: str = "auto",
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)

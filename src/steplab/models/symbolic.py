@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,10 +10,13 @@ import pandas as pd
 
 from steplab.core.errors import ModelError
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
+from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, level, number, op
 from steplab.models.formulas.level_factors import Factors, level_factors, multiplier
 from steplab.models.held_out.ranges import upper_ranges
 from steplab.models.solvers.symbolic_search import expressions, refitted, sane
+
+OFFERED = {"auto": 60, "compare": 0}
 
 
 class Symbolic(PerformanceModel):
@@ -24,6 +27,14 @@ class Symbolic(PerformanceModel):
     held-out upper ranges is taken.
     """
 
+    needs_positive_target: ClassVar[str] = "it describes times, which are positive"
+    array_options: ClassVar[Mapping[str, Any]] = {"evaluations": 1_000, "candidates": 1}
+    failing_checks: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("check_estimators_nan_inf", "check_regressors_no_decision_function", "check_fit2d_1feature"),
+        "it asks for 12 rows, and the check gives 10",
+    )
+    # The search takes minutes, and finds chance among many columns.
+    most_columns_in_auto: ClassVar[int | None] = 3
     quick_options: ClassVar[Mapping[str, Any]] = {"evaluations": 5_000, "candidates": 2}
 
     tree_: Node
@@ -32,7 +43,7 @@ class Symbolic(PerformanceModel):
     factors_: Factors
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         evaluations: int = 30_000, candidates: int = 8,
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)

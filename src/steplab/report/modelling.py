@@ -19,8 +19,6 @@ from steplab.models.judging.penalty_scan import ScanRow, scan
 from steplab.models.judging.selection import held_out, metrics, random_folds
 
 Array = NDArray[np.float64]
-# The quickest first, so that the time is used well; the best one is shown first.
-QUICK = ("linear", "quadratic", "ssgd", "generic", "hybrid", "pmnf")
 FOLDS = 5
 FEW_ROWS = 200  # up to that many rows every one is predicted by a model that has not seen it
 FEWEST_FOR_SCAN = 12

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from steplab import __version__
+from steplab.core import catalogue
 from steplab.core.record import Attempt, DataInfo, Rank, Record
 from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
 from steplab.core.resolution import Resolved
@@ -41,7 +42,7 @@ def trial_record(
         measure=MeasureInfo.model_validate(study.measure.model_dump() | study.section.model_dump()),
         ranks=ranks,
         threads=trial.resolved.threads,
-        versions=_versions(measured),
+        versions=_versions(trial.resolved, measured),
         variables=list(measured.ranks.variables) if measured.ranks else [],
         machine=_machine(measured),
         environment=measured.ranks.environment if measured.ranks else None,
@@ -84,11 +85,12 @@ def _machine(measured: Measured) -> MachineInfo:
     return MachineInfo.model_validate(asdict(told)) if told else MachineInfo()
 
 
-def _versions(measured: Measured) -> dict[str, str]:
-    """Of steplab and of what the ranks ran, and how rank 0 measured."""
+def _versions(resolved: Resolved, measured: Measured) -> dict[str, str]:
+    """Of steplab, of extensions and of what the ranks ran, and how rank 0 measured."""
+    own = {"steplab": __version__, **catalogue.distributions(resolved.framework, resolved.network)}
     results = measured.outcome.results
     methods = results[0].measurement.methods if results else {}
-    return {"steplab": __version__, **(measured.ranks.versions if measured.ranks else {}), **methods}
+    return {**own, **(measured.ranks.versions if measured.ranks else {}), **methods}
 
 
 def _data_info(resolved: Resolved, source: DataSource | None) -> DataInfo:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from steplab.api import display
 from steplab.api.modelling.rows import Columns, RowSource, listed, training_rows
-from steplab.models import load_model_class, model_names
+from steplab.models import load_model_class, offered
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
 from steplab.models.families.user_formula import UserFormula
@@ -28,8 +28,6 @@ from steplab.models.judging.selection import (
 )
 from steplab.store.source import clean_name
 
-# Differential evolution ten times over takes minutes: it is compared only when it is asked for.
-SLOW = ("generic-de",)
 COLUMNS = ("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s")
 Named = tuple[str, PerformanceModel]
 
@@ -178,7 +176,7 @@ def _holdout(text: str) -> Holdout:
 
 def _models(names: Sequence[str], formulas: Sequence[str], chosen: Chosen) -> list[Named]:
     """The models to compare; a formula is read now, so that a mistake in it is told at once."""
-    wanted = names or [name for name in model_names() if name not in SLOW]
+    wanted = names or offered("compare")
     roles = (chosen.roles.intrinsic, chosen.roles.categorical, chosen.roles.extrinsic)
     models: list[Named] = [(name, load_model_class(name)(*roles)) for name in wanted]
     for at, text in enumerate(formulas):

@@ -177,6 +177,8 @@ def _typed(value: object, default: object, key: str) -> object:
             return type(default)(value)
         except ValueError:
             raise ModelError(f"option {key!r} is {value!r}", hint="it is a number") from None
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in value.split(","))
     return value
 
 

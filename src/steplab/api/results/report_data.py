@@ -113,11 +113,12 @@ def _asked(models: Columns) -> tuple[list[str], list[tuple[str, PerformanceModel
 def _fitted(
     chosen: Chosen | str, names: Sequence[str], files: Sequence[tuple[str, PerformanceModel]], budget_s: float
 ) -> Modelled:
-    from steplab.report.modelling import QUICK, Modelled, given_models, model_study
+    from steplab.models import offered
+    from steplab.report.modelling import Modelled, given_models, model_study
 
     if isinstance(chosen, str):
         return Modelled(reason=chosen)
-    return given_models(chosen, files) if files else model_study(chosen, names or QUICK, budget_s)
+    return given_models(chosen, files) if files else model_study(chosen, names or offered("report"), budget_s)
 
 
 def _with_forecast(made: Modelled, chosen: Chosen | str, analysis: Analysis) -> Modelled:

@@ -60,9 +60,23 @@ def infer_roles(X: pd.DataFrame) -> Roles:
     )
 
 
-def roles_for(X: pd.DataFrame, intrinsic: Sequence[str], categorical: Sequence[str], extrinsic: Sequence[str]) -> Roles:
+Names = str | Sequence[str] | None
+
+
+def names(given: Names) -> tuple[str, ...]:
+    """The columns that an option names: a text is one column, None is none.
+
+    >>> names("workers"), names(["batch_size", "workers"]), names(None)
+    (('workers',), ('batch_size', 'workers'), ())
+    """
+    if given is None or isinstance(given, str):
+        return (given,) if given else ()
+    return tuple(given)
+
+
+def roles_for(X: pd.DataFrame, intrinsic: Names, categorical: Names, extrinsic: Names) -> Roles:
     """The roles that were asked for; without any, those that the columns suggest."""
-    roles = Roles(tuple(intrinsic), tuple(categorical), tuple(extrinsic))
+    roles = Roles(names(intrinsic), names(categorical), names(extrinsic))
     roles = roles if roles.columns else infer_roles(X)
     twice = {column for column in roles.columns if roles.columns.count(column) > 1}
     if twice:

@@ -19,6 +19,7 @@ Setting = dict[str, float]
 class TunedModel(PerformanceModel):
     """A learner with a small grid of settings; the one with the least held-out error is used."""
 
+    without_formula: ClassVar[str] = "what is learned is too long to read"
     settings: ClassVar[tuple[Setting, ...]] = ()
     most_rows: ClassVar[int] = 20_000
     # Choosing among settings needs fewer rows than learning with the chosen one.
@@ -53,6 +54,8 @@ class TunedModel(PerformanceModel):
         self.learned_ = self._train(X[rows], z[rows], self.setting_)
 
     def _best_setting(self, X: Array, z: Array, groups: Array | None) -> Setting:
+        if len(self.settings) == 1:
+            return self.settings[0]
         rows = np.arange(len(z))
         if len(z) > self.tuning_rows:
             rows = np.sort(np.random.default_rng(1).permutation(len(z))[: self.tuning_rows])

@@ -12,6 +12,7 @@ from scipy.optimize import OptimizeResult, least_squares
 
 from steplab.core.errors import ModelError
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
+from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula
 from steplab.models.formulas.parser import coefficients, filled, parse_formula, with_columns
 
@@ -26,7 +27,7 @@ class UserFormula(PerformanceModel):
     tree_: dict[str, Any]
 
     def __init__(
-        self, intrinsic: Sequence[str] = (), categorical: Sequence[str] = (), extrinsic: Sequence[str] = (),
+        self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         expression: str = "a0",
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)

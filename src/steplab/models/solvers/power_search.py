@@ -49,7 +49,7 @@ def _closest_power(log: Array, on: Array, effect: Array, low: float, high: float
 def dictionary_start(problem: Problem, theta: Array) -> Array:
     """Powers from non-negative least squares over the grid of powers."""
     wide, first = _wide(problem, theta)
-    best = descend(wide, start(wide, first), float(np.median(np.abs(problem.y))), 6, 1e-3)
+    best = descend(wide, start(wide, first), float(np.median(np.abs(problem.y))) or 1.0, 6, 1e-3)
     n, g = problem.inner.shape[1], len(GRID)
     found = np.concatenate([theta[:n], best.theta[n * g :]])
     for i in range(n):

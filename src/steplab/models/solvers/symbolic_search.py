@@ -8,7 +8,9 @@ adds up always has the same unit.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,13 +42,19 @@ def expressions(X: Array, z: Array, evaluations: int) -> list[Node]:
             max_evaluations=evaluations, objectives=["mse", "length"], optimizer_iterations=3, n_threads=1,
             random_state=seed,
         )  # fmt: skip
-        search.fit(X[:MOST_ROWS], z[:MOST_ROWS])
-        for individual in search.pareto_front_:
-            text = str(search.get_model_string(individual["tree"], 9))
+        for text in _texts(search, X[:MOST_ROWS], z[:MOST_ROWS]):
             if "nan" not in text and "inf" not in text:
                 tree = simplified(parse_formula(text, names))
                 candidates[Formula(tree).text] = tree
     return [*candidates.values(), *_plain(names)]
+
+
+def _texts(search: Any, X: Array, z: Array) -> list[str]:
+    with warnings.catch_warnings():
+        # Operon says so of an expression that is a constant, which is an answer like others.
+        warnings.filterwarnings("ignore", "Model contains no variables", UserWarning)
+        search.fit(X, z)
+        return [str(search.get_model_string(individual["tree"], 9)) for individual in search.pareto_front_]
 
 
 def _plain(names: Sequence[str]) -> list[Node]:
