@@ -47,6 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory, torch_python: Path) -> M
     site, own = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("home")
     shutil.copytree(ACME, site / "acme", ignore=shutil.ignore_patterns("__pycache__"))
     (site / "acme" / "__init__.py").touch()
+    (site / "acme" / "saturating.py").write_text(shown(PAGE.with_name("models.md"))["saturating.py"])
     install(site, "acme", shown_entry_points())
     (own / "envs").mkdir()
     (own / "envs" / "torch").symlink_to(home() / "envs" / "torch")

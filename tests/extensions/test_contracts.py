@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 CONTRACTS = {
     "bottleneck": (["contract/test_networks.py"], 9),
     "plain": (["contract/test_frameworks.py", "contract/test_phases.py", "contract/test_doors.py"], 15),
+    "saturating": (["contract/test_models.py", "contract/test_scikit_learn.py"], 70),
     "niced": (["contract/test_launchers.py"], 13),
     "slowest": (["docs/test_docs.py"], 1),
 }

@@ -23,6 +23,7 @@ def test_each_extension_is_one_file_and_listed_by_doctor(extended: Run) -> None:
         ("command", "slowest", "acme 1.0", True),
         ("framework", "plain", "acme 1.0", True),
         ("launcher", "niced", "acme 1.0", True),
+        ("model", "saturating", "acme 1.0", True),
         ("network", "bottleneck", "acme 1.0", True),
     }
     assert "bottleneck" in extended("doctor").out
@@ -52,6 +53,27 @@ def test_a_study_of_them_runs_in_two_ranks_and_is_analysed(extended: Run, study_
     assert extended("run", path, "--out", "out", "--json").json["ok"] == 8
     assert len(extended("analyze", "out", "--json").json["groups"]) == 4
     assert extended("slowest", "out", "--json").json["t_iter"] > 0
+
+
+def test_a_model_is_compared_fitted_saved_and_asked(extended: Run, tmp_path: Path) -> None:
+    rows = ["workers,batch_size,t_iter", *(f"{w},{b},{b**0.5 / w}" for w in (1, 2, 4) for b in (8, 16, 32, 64))]
+    (tmp_path / "times.csv").write_text("\n".join(rows) + "\n")
+    roles = ("times.csv", "--target", "t_iter", "--extrinsic", "workers,batch_size")
+    compared = extended("compare", *roles, "--models", "saturating,linear", "--json").json["rows"]
+    assert {row["model"] for row in compared} >= {"saturating", "linear"}
+    assert extended("fit", *roles, "--model", "saturating", "--out", "model.json", "--json").json["formula"]
+    assert extended("predict", "model.json", "--at", "workers=2,batch_size=16", "--json").json["predictions"]
+
+
+def test_a_saved_model_says_what_is_missing_where_its_distribution_is_not(
+    extended: Run, steplab: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "times.csv").write_text("x,t\n" + "".join(f"{x},{x}\n" for x in range(1, 13)))
+    fit = ("fit", "times.csv", "--target", "t", "--extrinsic", "x", "--model", "saturating", "--out", "model.json")
+    assert extended(*fit).code == 0
+    ran = steplab("predict", "model.json", "--at", "x=2")
+    assert ran.code == 1
+    assert "model 'saturating' comes from the package 'acme', which is not installed here" in ran.err
 
 
 def test_several_ranks_are_started_by_the_launcher_that_their_framework_names(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steplab.core.errors import ModelError, nearest
-from steplab.core.extensions import entry_points, extensions, parsed
+from steplab.core.extensions import Extension, entry_points, extensions, parsed
 from steplab.core.parsing import parsing
 
 if TYPE_CHECKING:
@@ -68,11 +68,16 @@ def _builtin() -> Mapping[str, Declared]:
     return models
 
 
+def model_extensions() -> Mapping[str, Extension]:
+    """The models that other distributions add, by name, with what is wrong with them."""
+    return extensions("model", tuple(_builtin()))
+
+
 @cache
 def _models() -> Mapping[str, Declared]:
     """The models of steplab, then those of other distributions that can be used."""
     others = {}
-    for name, extension in extensions("model", tuple(_builtin())).items():
+    for name, extension in model_extensions().items():
         if not extension.problem:
             others[name] = _declared(parsed(extension.usable_file()), name)
     return {**_builtin(), **others}
@@ -107,7 +112,7 @@ def load_model_class(name: str) -> type[PerformanceModel]:
     if name in _builtin():
         model: type[PerformanceModel] = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").MODEL
         return model
-    extension = extensions("model", tuple(_builtin())).get(name)
+    extension = model_extensions().get(name)
     if extension is None:
         raise ModelError(f"there is no model {name!r}", hint=nearest(name, model_names()))
     if extension.problem:

@@ -13,6 +13,7 @@ from steplab.core.catalogue import framework, framework_extensions, network_exte
 from steplab.core.extensions import Extension
 from steplab.core.home import home
 from steplab.core.trial import Level
+from steplab.models import model_extensions
 from steplab.runner.environments import registry
 from steplab.runner.environments.registry import Listed
 from steplab.runner.environments.support_matrix import Summary, Support, summarised, support_matrix
@@ -89,7 +90,7 @@ def doctor() -> Checkup:
 
 
 def _extensions() -> tuple[Extension, ...]:
-    kinds = (framework_extensions(), launcher_extensions(), network_extensions())
+    kinds = (framework_extensions(), launcher_extensions(), model_extensions(), network_extensions())
     return tuple(extension for kind in kinds for extension in kind.values())
 
 
