@@ -59,6 +59,11 @@ def test_every_page_that_the_code_cites_exists() -> None:
     assert [pair for pair in cited if not (ROOT / pair[0]).exists()] == []
 
 
+def test_no_merge_is_left_half_done() -> None:
+    texts = {*PAGES, *SOURCES, *(ROOT / "tests").rglob("*.py"), *ROOT.glob("*.toml"), *ROOT.glob("*.yml")}
+    assert [path.name for path in texts if re.search(r"^(?:<{7}|>{7}) ", path.read_text(), re.M)] == []
+
+
 def test_nothing_outside_of_the_repository_is_cited() -> None:
     others = [*(ROOT / "tests").rglob("*.md"), *(ROOT / "benchmarks").glob("*.py")]
     assert [path.name for path in (*PAGES, *SOURCES, *others) if re.search(r"\b[Ff]acts, \d", path.read_text())] == []
