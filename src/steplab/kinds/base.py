@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from steplab.core import catalogue
+from steplab.core.framework import Framework
 from steplab.core.measurement import Data, Measure, Section
 from steplab.core.record import Record
 from steplab.core.resolution import Resolved, graph_of
@@ -111,7 +112,7 @@ class TrialKind:
         return BlockDirector(self.measure, resolved.accumulate, self.shares_period(resolved.strategy))
 
 
-def _missing_layers(framework: catalogue.Framework, graph: Graph) -> str:
+def _missing_layers(framework: Framework, graph: Graph) -> str:
     used = {layer.kind for layer in graph.layers}
     missing = used - set(framework.layers) if framework.layers else set()
     return f"{framework.title} has no layer of kind {', '.join(sorted(missing))} here" if missing else ""

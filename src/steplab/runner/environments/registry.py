@@ -14,6 +14,7 @@ from pathlib import Path
 
 from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault, InputError
+from steplab.core.framework import Framework
 from steplab.core.home import home
 from steplab.runner.environments import worker
 
@@ -225,7 +226,7 @@ def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int) -> Path:
     return python
 
 
-def _require_debian(declared: catalogue.Framework) -> None:
+def _require_debian(declared: Framework) -> None:
     missing = [package for package in declared.debian if not _installed(package)]
     if missing:
         how = f"apt-get install {' '.join(missing)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from steplab import kinds
 from steplab.core import catalogue
+from steplab.core.framework import Framework
 from steplab.core.resolution import impossible, resolve
 from steplab.core.trial import STRATEGIES, Level
 from steplab_worker import data
@@ -67,7 +68,7 @@ def summarised(rows: list[Support]) -> list[Summary]:
     return [Summary(*key[:3], tuple(names), key[3]) for key, names in found.items()]
 
 
-def _ways(framework: catalogue.Framework) -> Iterator[tuple[str, str]]:
+def _ways(framework: Framework) -> Iterator[tuple[str, str]]:
     """Strategies and distributions; a framework with a factor `distribution` has one row for each of its levels."""
     own = framework.factors.get("distribution")
     several = [str(level) for level in own.levels or ()] if own else [SEVERAL]
@@ -78,7 +79,7 @@ def _ways(framework: catalogue.Framework) -> Iterator[tuple[str, str]]:
             yield strategy, distribution
 
 
-def _row(framework: catalogue.Framework, network: str, strategy: str, distribution: str) -> Support:
+def _row(framework: Framework, network: str, strategy: str, distribution: str) -> Support:
     config: dict[str, Level] = {"framework": framework.name, "network": network, "dataset": _dataset(network)}
     config["workers"] = 1 if distribution == ONE else 2
     if strategy != INFERENCE:

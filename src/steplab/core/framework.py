@@ -1,0 +1,106 @@
+"""A framework as its adapter file declares it; the file is read, not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steplab.core.declaration import read_declaration
+from steplab_worker.options import Option
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A combination that a framework cannot do, and why.
+
+    `when` maps the framework's own factors, `network`, `optimizer`, `kind`, `strategy` (without its count) or
+    `workers` ("one" or "several") to the values for which it holds; all must match.
+    """
+
+    when: Mapping[str, tuple[Any, ...]]
+    because: str
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What a framework's adapter file declares about itself."""
+
+    name: str
+    title: str
+    pins: tuple[str, ...]
+    kinds: tuple[str, ...]
+    strategies: tuple[str, ...]
+    layers: tuple[str, ...] | None  # None: all kinds of layers
+    factors: Mapping[str, Option]
+    further_pins: tuple[tuple[str, ...], ...] = ()  # pip's arguments, one tuple a step, after the pins
+    module: str | None = None  # the package whose version is the framework's
+    reads_data: bool = True  # the virtual ones do not
+    debian: tuple[str, ...] = ()
+    roles: Mapping[str, int | str] = field(default_factory=dict)  # auxiliary processes beside several ranks
+    launcher: str = "local"  # what starts several ranks: a file in runner/ranks/launchers, or an extension
+    doors: str = ""  # what listens, without a password, where ranks get no private network
+    caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
+    strategies_apart: bool = False  # a group of ranks serves one strategy only
+    single_process: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    unsupported: tuple[Refusal, ...] = ()
+
+    @property
+    def needs_environment(self) -> bool:
+        """Whether it runs in an environment of its own; if not, in the laboratory's interpreter."""
+        return bool(self.pins)
+
+    def auxiliary(self, ranks: int, options: Mapping[str, Any]) -> dict[str, int]:
+        """How many processes of each role stand beside several ranks; a factor of its own may say it, 0 one per rank.
+
+        >>> from steplab.core.catalogue import framework
+        >>> framework("mxnet").auxiliary(2, {}), framework("mxnet").auxiliary(2, {"servers": 1})
+        ({'scheduler': 1, 'server': 2}, {'scheduler': 1, 'server': 1})
+        """
+        if ranks == 1:
+            return {}
+        counts = {role: self._number(said, options) for role, said in self.roles.items()}
+        return {role: count or ranks for role, count in counts.items()}
+
+    def _number(self, said: int | str, options: Mapping[str, Any]) -> int:
+        return int(options.get(said, self.factors[said].default)) if isinstance(said, str) else said
+
+    @property
+    def installs(self) -> tuple[tuple[str, ...], ...]:
+        """What pip is called with, one call after the other."""
+        return (self.pins, *self.further_pins)
+
+
+def read_framework(name: str, file: Path) -> Framework:
+    """What an adapter file declares; one sentence if its declaration is wrong."""
+    said = read_declaration(file)
+    return Framework(
+        name=name,
+        title=said["title"],
+        pins=tuple(said["pins"]),
+        kinds=tuple(said["kinds"]),
+        strategies=tuple(said["strategies"]),
+        layers=None if said["layers"] == "all" else tuple(said["layers"]),
+        factors={key: _option(one) for key, one in said["factors"].items()},
+        further_pins=tuple((*step["flags"], *step["packages"]) for step in said.get("further_pins", ())),
+        module=said.get("module"),
+        reads_data=said.get("reads_data", True),
+        debian=tuple(said.get("debian", ())),
+        roles=said.get("roles", {}),
+        launcher=said.get("launcher", "local"),
+        doors=said.get("doors", ""),
+        caches=tuple(said.get("caches", ())),
+        strategies_apart=said.get("strategies_apart", False),
+        single_process=_listed(said.get("single_process", {})),
+        unsupported=tuple(Refusal(_listed(one["when"]), one["because"]) for one in said.get("unsupported", ())),
+    )
+
+
+def _listed(said: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(values) if isinstance(values, list) else (values,) for name, values in said.items()}
+
+
+def _option(said: dict[str, object]) -> Option:
+    levels = said.get("levels")
+    return Option(**{**said, "levels": tuple(levels) if isinstance(levels, list) else None})  # type: ignore[arg-type]
