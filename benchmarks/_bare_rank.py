@@ -108,10 +108,10 @@ def compare(job, session, ask, rank):
     return Measurement({"native": ModeTimes({"t_iter": []}, [])}, 0.0, methods={"rows": json.dumps(rows)})
 
 
-def opened(group):
+def opened(group, rendezvous):
     """In place of opening the adapter: note which rank this is, then open it."""
     GROUP[:] = [group.rank, group.workers]
-    return rank_open(group)
+    return rank_open(group, rendezvous)
 
 
 if __name__ == "__main__":
