@@ -47,7 +47,7 @@ class NumpyKernels:
         part = max(n // self.threads, 1)
         arrays = [[np.ones(part, np.float32) for _ in range(3)] for _ in range(self.threads)]
         # Small arrays are gone through many times in one call, because a call costs more than they do.
-        views = [[_again(one, max(1, 4000000 // part)) for one in three] for three in arrays]
+        views = [[_again(array, max(1, 4000000 // part)) for array in three] for three in arrays]
         moved = 16.0 * sum(three[0].size for three in views)
         return lambda: list(self.pool.map(lambda three: np.add(three[1], three[2], out=three[0]), views)), moved
 

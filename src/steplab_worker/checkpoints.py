@@ -100,16 +100,16 @@ class Checkpoints:
         """Read the checkpoint of an epoch; its state must have the arrays of `like`."""
         name = _name(epoch)
         try:
-            found = _read(name, self._opened(), self.about, like)
-            if found.epoch != epoch:
-                raise ValueError("it holds %d epochs" % found.epoch)
-            if found.times.shape[0] <= self.rank:
+            checkpoint = _read(name, self._opened(), self.about, like)
+            if checkpoint.epoch != epoch:
+                raise ValueError("it holds %d epochs" % checkpoint.epoch)
+            if checkpoint.times.shape[0] <= self.rank:
                 raise ValueError("it has no times of rank %d" % self.rank)
         except _DAMAGE as error:
             what = "%s: %s" % (type(error).__name__, error)
             raise BadCheckpoint("checkpoint %s was not used (%s)" % (name, what[:300])) from None
         self.own = [epoch]
-        return found
+        return checkpoint
 
     def save(self, made: Checkpoint) -> None:
         """Write a checkpoint; older ones than its predecessor go."""
@@ -145,8 +145,8 @@ class Checkpoints:
             names = os.listdir(self._opened())
         except FileNotFoundError:
             return []
-        found = [re.match(r"epoch-(\d{5,9})\.npz$", name) for name in names]
-        return [int(one.group(1)) for one in found if one]
+        matches = [re.match(r"epoch-(\d{5,9})\.npz$", name) for name in names]
+        return [int(match.group(1)) for match in matches if match]
 
     def _remove_others(self, folder: int) -> None:
         """Older checkpoints, those that were no use, and what a killed rank left half-written."""
@@ -191,7 +191,7 @@ def _open_inner(outer: int, name: str, make: bool, shown: str) -> int:
 def _read(name: str, folder: int, about: Identity, like: State) -> Checkpoint:
     # Not `numpy.load`, which leaves a damaged file open.
     with open(name, "rb", opener=partial(_without_links, folder=folder)) as raw, zipfile.ZipFile(raw) as file:
-        if any(one.compress_type != zipfile.ZIP_STORED for one in file.infolist()):
+        if any(member.compress_type != zipfile.ZIP_STORED for member in file.infolist()):
             raise ValueError("it is compressed")  # ours are not, and a small file must not become a huge one
         said = json.loads(_array(file, "about").tobytes().decode())
         if said["job"] != about:
@@ -202,7 +202,7 @@ def _read(name: str, folder: int, about: Identity, like: State) -> Checkpoint:
         if len(file.infolist()) != len(like) + 3:
             raise ValueError("it holds more than the network")
     _expect_times(times, warmup, sum(row.iterations for row in rows))
-    if {name: (one.shape, one.dtype) for name, one in state.items()} != _shapes(like):
+    if {name: (array.shape, array.dtype) for name, array in state.items()} != _shapes(like):
         raise ValueError("its arrays are not those of the network")
     return Checkpoint(rows, int(said["attempt"]), times, warmup, state)
 

@@ -119,8 +119,8 @@ def parsed(line: Union[bytes, str]) -> Dict[str, Any]:
 def _dataclass(kind: Any) -> Decoder:
     """The decoder of a dataclass, made once from its fields."""
     hints, declared = get_type_hints(kind), dataclasses.fields(kind)
-    decoders = {one.name: _decoder(hints[one.name], one.metadata.get("limits", ANY_FINITE)) for one in declared}
-    needed = [one.name for one in declared if one.default is one.default_factory is dataclasses.MISSING]
+    decoders = {field.name: _decoder(hints[field.name], field.metadata.get("limits", ANY_FINITE)) for field in declared}
+    needed = [field.name for field in declared if field.default is field.default_factory is dataclasses.MISSING]
 
     def decode(value: Any) -> Any:
         _expect(type(value) is dict, value, "an object")

@@ -15,7 +15,9 @@ def describe(job: Document, say: Say) -> None:
     if job["module"]:
         version = getattr(importlib.import_module(job["module"]), "__version__", "unknown")
     importlib.import_module("numpy")
-    packages = {"%s==%s" % (one.metadata["Name"], one.version) for one in metadata.distributions()}
+    packages = {
+        "%s==%s" % (distribution.metadata["Name"], distribution.version) for distribution in metadata.distributions()
+    }
     say({"version": version, "lock": sorted(packages, key=str.lower), "python": platform.python_version()})
 
 

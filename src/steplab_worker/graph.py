@@ -100,10 +100,10 @@ class Builder:
             raise GraphError("%s: unknown kind %r; known: %s" % (name, kind, ", ".join(KINDS)))
         names = (self.last,) if inputs is None else (inputs,) if isinstance(inputs, str) else tuple(inputs)
         try:
-            made = KINDS[kind]([self.shape(one) for one in names], **options)
+            layer = KINDS[kind]([self.shape(input_) for input_ in names], **options)
         except (GraphError, TypeError, KeyError) as error:
             raise GraphError("%s: %s" % (name, error)) from error
-        self.layers[name] = Layer(name, kind, names, made.shape, made.options, made.weights, made.buffers)
+        self.layers[name] = Layer(name, kind, names, layer.shape, layer.options, layer.weights, layer.buffers)
         self.last = name
         return name
 

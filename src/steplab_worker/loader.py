@@ -84,8 +84,8 @@ class Loader:
         """Go to the start of an epoch (0 is the first), as if all before it had been read."""
         if self._taken == epoch * self.batches_per_epoch:
             return
-        for one in self._waiting:
-            one.cancel()
+        for future in self._waiting:
+            future.cancel()
         self._waiting.clear()
         self._divided.clear()
         self._taken = self._planned = epoch * self.batches_per_epoch
@@ -110,8 +110,8 @@ class Loader:
     def close(self) -> None:
         """Stop reading ahead and end the threads; closing twice is fine."""
         self._closed = True
-        for one in self._waiting:
-            one.cancel()
+        for future in self._waiting:
+            future.cancel()
         self._waiting.clear()
         if self._pool is not None:
             self._pool.shutdown(wait=True)

@@ -179,4 +179,4 @@ class DifferenceBlock(TimedBlock):
         k = self.accumulate
         exchanging = together[k - 1 :: k], alone[k - 1 :: k]
         difference = max(0.0, statistics.median(exchanging[0]) - statistics.median(exchanging[1]))
-        return [difference if (one + 1) % k == 0 else 0.0 for one in range(len(together))]
+        return [difference if (iteration + 1) % k == 0 else 0.0 for iteration in range(len(together))]

@@ -66,12 +66,12 @@ def _fields(text: str) -> Dict[str, str]:
 
 
 def _cpu(processors: List[Dict[str, str]]) -> str:
-    names = (one["model name"] for one in processors if "model name" in one)
+    names = (processor["model name"] for processor in processors if "model name" in processor)
     return next(names, platform.processor() or platform.machine())
 
 
 def _cores(processors: List[Dict[str, str]]) -> Optional[int]:
-    known = {(one.get("physical id"), one["core id"]) for one in processors if "core id" in one}
+    known = {(processor.get("physical id"), processor["core id"]) for processor in processors if "core id" in processor}
     return len(known) or None
 
 
@@ -79,7 +79,7 @@ def _mhz(processors: List[Dict[str, str]]) -> Optional[float]:
     highest = _text(MAX_KHZ).strip()
     if highest.isdigit():
         return int(highest) / 1000.0
-    present = [float(one["cpu MHz"]) for one in processors if "cpu MHz" in one]
+    present = [float(processor["cpu MHz"]) for processor in processors if "cpu MHz" in processor]
     return sum(present) / len(present) if present else None
 
 

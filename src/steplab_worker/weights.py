@@ -18,11 +18,11 @@ def initial_weights(graph: Graph, seed: int) -> Dict[Key, np.ndarray]:
     Uniform in ±1/sqrt(fan-in) for kernels and their biases (the default of PyTorch's layers); one and zero for
     normalisation. Each array has its own stream, so adding a layer does not change the others.
     """
-    made = {}
+    weights = {}
     for layer in graph.layers:
         for name, shape in list(layer.weights.items()) + list(layer.buffers.items()):
-            made[layer.name, name] = _initial(layer, name, shape, seed)
-    return made
+            weights[layer.name, name] = _initial(layer, name, shape, seed)
+    return weights
 
 
 def _initial(layer: Layer, name: str, shape: Shape, seed: int) -> np.ndarray:

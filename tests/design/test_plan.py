@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steplab.core.trial import Trial
-from steplab.design import draw
+from steplab.design import sampling
 from steplab.design.configurations import NONE, Column, Configurations
 from steplab.design.plan import Plan, plan
 from steplab.study.file import parse_study
@@ -112,8 +112,8 @@ def test_a_draw_of_more_than_there_are_ends_with_a_word_on_it() -> None:
 
 def test_a_draw_stops_when_it_has_all_that_rules_and_networks_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
-    seen = draw.column_at
-    monkeypatch.setattr(draw, "column_at", lambda factor, u: drawn.append(len(u)) or seen(factor, u))
+    seen = sampling.column_at
+    monkeypatch.setattr(sampling, "column_at", lambda factor, u: drawn.append(len(u)) or seen(factor, u))
     rule = "[[exclude]]\nbatch_size = [1, 2, 3]\n"
     planned = trials("batch_size = [1, 2, 3, 4]", 'type = "random"\nn = 9', rule)
     assert {trial.config["batch_size"] for trial in planned} == {4}
@@ -184,7 +184,7 @@ def test_what_is_impossible_is_asked_once_for_each_combination_that_decides(monk
 )
 def test_a_range_gives_the_same_values_as_ever(scale: str, ends: tuple[float, float], positions: list[float]) -> None:
     low, high = ends
-    column = draw.column_at(Range(low=low, high=high, scale=scale), np.array(positions))
+    column = sampling.column_at(Range(low=low, high=high, scale=scale), np.array(positions))
 
     def value(u: float) -> float:
         span = 1 if isinstance(low, int) else 0

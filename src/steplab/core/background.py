@@ -37,11 +37,11 @@ class BackgroundProcess:
 
         def result() -> T:
             try:
-                made: T = pickle.load(answers)
+                answer: T = pickle.load(answers)
             except (OSError, EOFError, pickle.UnpicklingError):
                 # It was killed; or it failed, and here the work fails with the same words.
                 return work()
-            return made
+            return answer
 
         return result
 

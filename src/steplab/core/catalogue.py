@@ -59,10 +59,10 @@ def framework_extensions() -> Mapping[str, Extension]:
 def _declared(extension: Extension) -> Extension:
     """The extension, broken if its declaration is wrong."""
     try:
-        made = read_framework(extension.name, extension.usable_file())
+        extended = read_framework(extension.name, extension.usable_file())
     except InputError as error:
         return extension if extension.problem else extension.broken(str(error))
-    taken = sorted(set(made.factors) & set(_general_factors()))
+    taken = sorted(set(extended.factors) & set(_general_factors()))
     return extension.broken(f"its factor {taken[0]!r} is one that every trial has") if taken else extension
 
 

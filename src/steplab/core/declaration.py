@@ -75,7 +75,7 @@ def _problem(declaration: Mapping[str, Any]) -> str:
 
 
 def _name(kind: type | tuple[type, ...]) -> str:
-    return kind.__name__ if isinstance(kind, type) else " or ".join(one.__name__ for one in kind)
+    return kind.__name__ if isinstance(kind, type) else " or ".join(allowed.__name__ for allowed in kind)
 
 
 def _deeper(declaration: Mapping[str, Any]) -> str:

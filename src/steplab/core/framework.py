@@ -74,26 +74,28 @@ class Framework:
 
 def read_framework(name: str, file: Path) -> Framework:
     """What an adapter file declares; one sentence if its declaration is wrong."""
-    said = read_declaration(file)
+    declared = read_declaration(file)
     return Framework(
         name=name,
-        title=said["title"],
-        pins=tuple(said["pins"]),
-        kinds=tuple(said["kinds"]),
-        strategies=tuple(said["strategies"]),
-        layers=None if said["layers"] == "all" else tuple(said["layers"]),
-        factors={key: _option(one) for key, one in said["factors"].items()},
-        further_pins=tuple((*step["flags"], *step["packages"]) for step in said.get("further_pins", ())),
-        module=said.get("module"),
-        reads_data=said.get("reads_data", True),
-        debian=tuple(said.get("debian", ())),
-        roles=said.get("roles", {}),
-        launcher=said.get("launcher", "local"),
-        doors=said.get("doors", ""),
-        caches=tuple(said.get("caches", ())),
-        strategies_apart=said.get("strategies_apart", False),
-        single_process=_listed(said.get("single_process", {})),
-        unsupported=tuple(Refusal(_listed(one["when"]), one["because"]) for one in said.get("unsupported", ())),
+        title=declared["title"],
+        pins=tuple(declared["pins"]),
+        kinds=tuple(declared["kinds"]),
+        strategies=tuple(declared["strategies"]),
+        layers=None if declared["layers"] == "all" else tuple(declared["layers"]),
+        factors={key: _option(option) for key, option in declared["factors"].items()},
+        further_pins=tuple((*step["flags"], *step["packages"]) for step in declared.get("further_pins", ())),
+        module=declared.get("module"),
+        reads_data=declared.get("reads_data", True),
+        debian=tuple(declared.get("debian", ())),
+        roles=declared.get("roles", {}),
+        launcher=declared.get("launcher", "local"),
+        doors=declared.get("doors", ""),
+        caches=tuple(declared.get("caches", ())),
+        strategies_apart=declared.get("strategies_apart", False),
+        single_process=_listed(declared.get("single_process", {})),
+        unsupported=tuple(
+            Refusal(_listed(refusal["when"]), refusal["because"]) for refusal in declared.get("unsupported", ())
+        ),
     )
 
 

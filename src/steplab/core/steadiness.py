@@ -124,7 +124,7 @@ def drift(times: Array) -> Drift:
     """The surer of a gradual change and a change of level; none is claimed of a very short series."""
     if len(times) < FEWEST_POINTS or not middle(times):
         return Drift()
-    return min(trend(times), shift(times), key=lambda one: one.p)
+    return min(trend(times), shift(times), key=lambda test: test.p)
 
 
 def drifts(times: Array) -> list[Drift]:
@@ -134,7 +134,9 @@ def drifts(times: Array) -> list[Drift]:
     points = min(times.shape[1], MOST_POINTS)
     rows = max(MOST_AT_ONCE // (points * points), 1)
     suspects = [_may_drift(times[at : at + rows]) for at in range(0, len(times), rows)]
-    return [drift(one) if may else Drift() for one, may in zip(times, np.concatenate(suspects).tolist(), strict=True)]
+    return [
+        drift(series) if may else Drift() for series, may in zip(times, np.concatenate(suspects).tolist(), strict=True)
+    ]
 
 
 def _may_drift(times: Array) -> NDArray[np.bool_]:

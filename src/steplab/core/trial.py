@@ -139,9 +139,9 @@ def describe(config: Config) -> str:
 
 def plain_level(value: object) -> Level:
     """A level as a plain Python value, whatever array type a table gave it."""
-    made = value.item() if hasattr(value, "item") else value
-    assert isinstance(made, bool | int | float | str)
-    return made
+    plain = value.item() if hasattr(value, "item") else value
+    assert isinstance(plain, bool | int | float | str)
+    return plain
 
 
 def is_plain_level(value: Level) -> bool:

@@ -40,5 +40,5 @@ def _blocks_agree(before: Array, now: Array) -> bool:
 
 def _changes(recent: Array) -> bool:
     """Whether a trend through all of it is sure and large; an early peak alone does not make one."""
-    found = trend(recent)
-    return abs(found.change) > TOLERANCE and found.p < DECLINE_P
+    drift = trend(recent)
+    return abs(drift.change) > TOLERANCE and drift.p < DECLINE_P

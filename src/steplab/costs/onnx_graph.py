@@ -237,11 +237,11 @@ def _table() -> dict[str, Reader]:
     }
     activations = {"Relu": "relu", "LeakyRelu": "leaky_relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Elu": "elu"}
     activations |= {"Gelu": "gelu", "HardSigmoid": "hard_sigmoid", "HardSwish": "hard_swish", "Swish": "silu"}
-    made = {op: _plain(kind) for kind, ops in groups.items() for op in ops.split()}
-    made |= {op: _plain("activation", function=name) for op, name in activations.items()}
-    made |= {"Conv": _conv, "ConvTranspose": _conv_transpose, "Gemm": _gemm, "MatMul": _matmul}
-    made |= {"MaxPool": _pool("max_pool"), "AveragePool": _pool("avg_pool")}
-    return made | {"BatchNormalization": _batch_norm, "Resize": _resize, "Upsample": _resize}
+    meanings = {op: _plain(kind) for kind, ops in groups.items() for op in ops.split()}
+    meanings |= {op: _plain("activation", function=name) for op, name in activations.items()}
+    meanings |= {"Conv": _conv, "ConvTranspose": _conv_transpose, "Gemm": _gemm, "MatMul": _matmul}
+    meanings |= {"MaxPool": _pool("max_pool"), "AveragePool": _pool("avg_pool")}
+    return meanings | {"BatchNormalization": _batch_norm, "Resize": _resize, "Upsample": _resize}
 
 
 READERS = _table()

@@ -124,11 +124,11 @@ def main() -> int:
     try:
         with parsing("is not a sound ONNX model", ""):
             limit(Path(job["path"]).stat().st_size)
-            made = answer(job)
+            shapes = answer(job)
     except InputError as problem:
         sys.stderr.write(problem.what)
         return 2
-    sys.stdout.buffer.write(made)
+    sys.stdout.buffer.write(shapes)
     return 0
 
 

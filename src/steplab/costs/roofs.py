@@ -75,7 +75,9 @@ class Ceilings:
 
 
 def _fastest(name: str, rows: list[Ceiling]) -> Level:
-    return max((level for row in rows for level in row.levels if level.name == name), key=lambda one: one.bytes_per_s)
+    return max(
+        (level for row in rows for level in row.levels if level.name == name), key=lambda level: level.bytes_per_s
+    )
 
 
 @dataclass(frozen=True)

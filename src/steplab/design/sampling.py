@@ -47,14 +47,14 @@ def _values(span: Range, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] 
 def collect(study: Study, batch: Callable[[], Points], possible: Possible) -> Configurations:
     """Batches of points until n different possible configurations are there, or there are no more."""
     n = study.design.n or 1
-    points, found = _new(study, np.empty((0, len(study.factors))), batch(), possible)
-    enough = n if len(found) == n else min(n, _existing(study, possible))
+    points, new = _new(study, np.empty((0, len(study.factors))), batch(), possible)
+    enough = n if len(new) == n else min(n, _existing(study, possible))
     drawn, fruitless = n, 0
-    while len(found) < enough and drawn < _MOST_POINTS and fruitless < _fruitless(n):
-        before = len(found)
-        points, found = _new(study, points, batch(), possible)
-        drawn, fruitless = drawn + n, fruitless + 1 if len(found) == before else 0
-    return found
+    while len(new) < enough and drawn < _MOST_POINTS and fruitless < _fruitless(n):
+        before = len(new)
+        points, new = _new(study, points, batch(), possible)
+        drawn, fruitless = drawn + n, fruitless + 1 if len(new) == before else 0
+    return new
 
 
 def _fruitless(n: int) -> int:

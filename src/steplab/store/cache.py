@@ -67,11 +67,11 @@ class Segment:
         if self.files.keys() != {*NAMES, *table_names()}:
             return None  # made where there were other kinds
         try:
-            made = {name: pq.read_table(pa.BufferReader(self._content(name))) for name in self.files}
+            tables = {name: pq.read_table(pa.BufferReader(self._content(name))) for name in self.files}
         except (OSError, InputError, pa.ArrowException):
             return None
-        trials, iterations, layers = (made.pop(name) for name in NAMES)
-        part = Part(trials.to_pandas(), iterations, layers, self.factors, made)
+        trials, iterations, layers = (tables.pop(name) for name in NAMES)
+        part = Part(trials.to_pandas(), iterations, layers, self.factors, tables)
         return part if self.is_whole else only(part, self.briefs)
 
     def _content(self, name: str) -> bytes:
@@ -153,9 +153,9 @@ def _parquet(table: pa.Table | pd.DataFrame, **options: Any) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    made = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
+    arrow = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
     content = io.BytesIO()
-    pq.write_table(made, content, **options)
+    pq.write_table(arrow, content, **options)
     return content.getvalue()
 
 

@@ -147,7 +147,7 @@ def _warmup(record: Record) -> Doubt | None:
     by_rank = [_warmup_times(rank.modes["native"]) for rank in record.ranks]
     whole = min(map(len, by_rank)) // cycle * cycle
     shared = kinds.named(record.kind).shares_period(record.resolved.strategy)
-    times = step_times(np.array([one[:whole] for one in by_rank]), shared).reshape(-1, cycle).mean(axis=1)
+    times = step_times(np.array([stamps[:whole] for stamps in by_rank]), shared).reshape(-1, cycle).mean(axis=1)
     if len(times) < CAP or is_steady(times.tolist()):
         return None
     return Doubt("warm-up", f"the times had not settled after {whole} iterations, its cap")

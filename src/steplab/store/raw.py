@@ -36,8 +36,8 @@ class Raw:
 
     def has(self, mode: str) -> bool:
         """Whether the trial ended well and every rank was measured in that mode, warm-up aside."""
-        found = [rank.modes.get(mode) for rank in self.record.ranks]
-        return self.record.status == "ok" and all(one is not None and False in one.warmup for one in found)
+        modes = [rank.modes.get(mode) for rank in self.record.ranks]
+        return self.record.status == "ok" and all(times is not None and False in times.warmup for times in modes)
 
     @property
     def shared(self) -> bool:
@@ -70,11 +70,11 @@ class Raw:
 
 
 def _block(mode: Mode) -> Array:
-    made = np.full((len(RAW), len(mode.warmup)), np.nan)
+    rows = np.full((len(RAW), len(mode.warmup)), np.nan)
     for name, values in mode.columns.items():
         if name in POSITION:
-            made[POSITION[name]] = values
-    return made
+            rows[POSITION[name]] = values
+    return rows
 
 
 def together(

@@ -48,8 +48,8 @@ def _alike(times: list[Array]) -> list[Series]:
     columns = (typical, low, high, _share(deviation, typical), _share(second - first, first), outlier_share(table))
     numbers = np.column_stack(columns).tolist()
     return [
-        Series(one, middle, least, most, spread, change, outliers, drift)
-        for one, (middle, least, most, spread, change, outliers), drift in zip(
+        Series(sample, middle, least, most, spread, change, outliers, drift)
+        for sample, (middle, least, most, spread, change, outliers), drift in zip(
             times, numbers, drifts(table), strict=True
         )
     ]

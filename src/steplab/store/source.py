@@ -149,8 +149,8 @@ def _renamed(frame: pd.DataFrame, notes: list[str], units: dict[str, str]) -> pd
 
 
 def _number_of(text: str) -> tuple[float, str] | None:
-    found = NUMBER.match(GROUPED.sub("", text))
-    return (float(found[1]), found[2]) if found else None
+    number = NUMBER.match(GROUPED.sub("", text))
+    return (float(number[1]), number[2]) if number else None
 
 
 def _numeric(values: pd.Series, name: str, notes: list[str], units: dict[str, str]) -> pd.Series:

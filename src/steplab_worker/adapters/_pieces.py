@@ -97,9 +97,9 @@ class LayerWalk:
             if layer.name not in gradients or layer.name not in self.differentiated:
                 continue
             start = time.perf_counter()
-            found = self.pieces.backward(layer, kept.pop(layer.name), gradients.pop(layer.name))
+            pulled = self.pieces.backward(layer, kept.pop(layer.name), gradients.pop(layer.name))
             wanted = [name for name in layer.inputs if name in self.differentiated]
-            for name, gradient in zip(wanted, found):
+            for name, gradient in zip(wanted, pulled):
                 gradients[name] = self.pieces.add(gradients[name], gradient) if name in gradients else gradient
             seconds[layer.name]["t_b"] = self._since(start, deadline, layer)
 
@@ -124,4 +124,4 @@ def alike(layer: Layer, inputs: Any, wanted: List[bool]) -> Tuple[Any, ...]:
     """What two layers must have in common to share a program."""
     options = tuple(sorted((name, repr(value)) for name, value in layer.options.items()))
     weights = tuple(sorted(layer.weights.items()))
-    return layer.kind, options, weights, tuple(tuple(one.shape) for one in inputs), tuple(wanted)
+    return layer.kind, options, weights, tuple(tuple(array.shape) for array in inputs), tuple(wanted)

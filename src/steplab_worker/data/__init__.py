@@ -72,7 +72,7 @@ def _module(name: str) -> Any:
 
 def datasets() -> Dict[str, str]:
     """All data sets: name -> the format it is stored in."""
-    return {name: one for one in formats() for name in _module(one).DATASETS}
+    return {name: format_ for format_ in formats() for name in _module(format_).DATASETS}
 
 
 def _format_of(name: str) -> Any:

@@ -68,15 +68,15 @@ def class_names(root: str, name: str) -> Dict[str, int]:
 
 
 def _by_folder(folder: str, classes: Dict[str, int], inner: str) -> List[Tuple[str, int]]:
-    found = []
-    for one in _listed(folder):
-        inside = os.path.join(folder, one)
+    images = []
+    for name in _listed(folder):
+        inside = os.path.join(folder, name)
         if not os.path.isdir(inside):
             continue
-        if one not in classes:
+        if name not in classes:
             raise DataError("%s: this class is not among those in train" % inside)
-        found += [(path, classes[one]) for path in _images_in(os.path.join(inside, inner))]
-    return found
+        images += [(path, classes[name]) for path in _images_in(os.path.join(inside, inner))]
+    return images
 
 
 def _by_annotations(root: str, classes: Dict[str, int]) -> List[Tuple[str, int]]:
@@ -87,11 +87,11 @@ def _by_annotations(root: str, classes: Dict[str, int]) -> List[Tuple[str, int]]
             raise DataError("%s: no known class at offset %d" % (annotations, offset))
         labels[parts[0]] = classes[parts[1]]
         offset += len(line)
-    found = _images_in(os.path.join(root, "val", "images"))
-    nameless = [path for path in found if os.path.basename(path) not in labels]
+    images = _images_in(os.path.join(root, "val", "images"))
+    nameless = [path for path in images if os.path.basename(path) not in labels]
     if nameless:
         raise DataError("%s: no label in %s" % (nameless[0], annotations))
-    return [(path, labels[os.path.basename(path)]) for path in found]
+    return [(path, labels[os.path.basename(path)]) for path in images]
 
 
 class ImageFolder(Dataset):
@@ -104,13 +104,13 @@ class ImageFolder(Dataset):
         classes = class_names(root, name)
         if name == "tinyimagenet":
             train = os.path.join(root, "train")
-            found = _by_folder(train, classes, "images") if split == "train" else _by_annotations(root, classes)
+            files = _by_folder(train, classes, "images") if split == "train" else _by_annotations(root, classes)
         else:
-            found = _by_folder(os.path.join(root, "train" if split == "train" else "val"), classes, "")
-        if not found:
+            files = _by_folder(os.path.join(root, "train" if split == "train" else "val"), classes, "")
+        if not files:
             raise DataError("%s: no images for %s" % (root, split))
-        self._paths = [path for path, _ in found]
-        self._labels = np.array([label for _, label in found], dtype=np.int64)
+        self._paths = [path for path, _ in files]
+        self._labels = np.array([label for _, label in files], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._paths)

@@ -105,13 +105,13 @@ class _Training:
     def begin(self, ask: Ask) -> bool:
         """Go on from the newest checkpoint that all ranks can read, or start afresh; whether there is more to do."""
         like = self.session.state()
-        found, notes = self.shelf.newest(like)
-        epochs = found.rows if found is not None else []
+        checkpoint, notes = self.shelf.newest(like)
+        epochs = checkpoint.rows if checkpoint is not None else []
         answer = ask(Begin(epochs, notes), Resume)
         if answer.epoch != len(epochs):
-            found = self.shelf.load(answer.epoch, like) if answer.epoch else None
-        if found is not None:
-            self._restore(found)
+            checkpoint = self.shelf.load(answer.epoch, like) if answer.epoch else None
+        if checkpoint is not None:
+            self._restore(checkpoint)
         return answer.go_on
 
     def _restore(self, found: Checkpoint) -> None:
@@ -175,13 +175,13 @@ class _Training:
 
     def _save(self) -> List[str]:
         """Write a checkpoint; one that cannot be written ends no training, but is told."""
-        made = Checkpoint(
+        checkpoint = Checkpoint(
             self.rows, self.attempt, np.array(self.times), np.array(self.warmup, dtype=bool), self.session.state()
         )
         try:
-            self.shelf.save(made)
+            self.shelf.save(checkpoint)
         except OSError as error:
-            return ["no checkpoint after epoch %d (%s)" % (made.epoch, error.strerror)]
+            return ["no checkpoint after epoch %d (%s)" % (checkpoint.epoch, error.strerror)]
         return []
 
     def mode(self) -> ModeTimes:

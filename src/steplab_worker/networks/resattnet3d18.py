@@ -74,7 +74,7 @@ def self_attention(net: Builder, name: str, features: str) -> str:
     """The features + factor · attention(features), query, key and value being 1x1x1 convolutions of the features."""
     channels = net.shape(features)[0]
     parts = (("query", max(1, channels // 8)), ("key", max(1, channels // 8)), ("value", channels))
-    made = [net.conv("%s_%s" % (name, part), width, 1, inputs=features) for part, width in parts]
-    net.add("attention", name + "_attention", made, scale=1.0)
+    convolutions = [net.conv("%s_%s" % (name, part), width, 1, inputs=features) for part, width in parts]
+    net.add("attention", name + "_attention", convolutions, scale=1.0)
     factor = net.add("scale", name + "_factor", initial=0.1)
     return net.add("add", name + "_attended", [features, factor])

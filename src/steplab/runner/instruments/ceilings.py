@@ -57,14 +57,14 @@ def ceilings(remeasure: bool = False, seconds: float = SECONDS, progress: Progre
     known = known_ceilings()
     if known is not None and not remeasure:
         return known
-    made = measure_here(seconds, progress)
-    if known is not None and disturbed(made):
+    measured = measure_here(seconds, progress)
+    if known is not None and disturbed(measured):
         # Disturbance only ever makes a roof too low.
-        made = best_of(known, made)
+        measured = best_of(known, measured)
     place = _place()
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_file(place, json.dumps({"format": FORMAT, **asdict(made)}).encode())
-    return made
+    write_file(place, json.dumps({"format": FORMAT, **asdict(measured)}).encode())
+    return measured
 
 
 def known_ceilings() -> Ceilings | None:
@@ -105,11 +105,11 @@ def _key(version: str) -> str:
 def _read(place: Path) -> Ceilings | None:
     """Ceilings from an earlier call; none if there are none, or if they cannot be understood any more."""
     try:
-        said = json.loads(place.read_text("utf-8"))
-        if said.pop("format") != FORMAT:
+        stored = json.loads(place.read_text("utf-8"))
+        if stored.pop("format") != FORMAT:
             return None
-        rows = tuple(_row(row) for row in said.pop("rows"))
-        return Ceilings(rows=rows, notes=tuple(said.pop("notes")), **said)
+        rows = tuple(_row(row) for row in stored.pop("rows"))
+        return Ceilings(rows=rows, notes=tuple(stored.pop("notes")), **stored)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -213,7 +213,7 @@ def _bandwidth(name: str, seen: _Seen, capacity: float) -> Level | None:
     by_kernel = {kernel: rates for (level, kernel), rates in seen.rates.items() if level == name}
     if not by_kernel:
         return None
-    kernel = max(by_kernel, key=lambda one: max(by_kernel[one]))
+    kernel = max(by_kernel, key=lambda candidate: max(by_kernel[candidate]))
     best, spread = _best([by_kernel[kernel]])
     return Level(name, best, capacity, spread, kernel)
 

@@ -23,17 +23,17 @@ class Cache:
 
 def data_caches(folder: Path = CACHES) -> list[Cache]:
     """The data caches as the system describes them, smallest first; none where it does not."""
-    found = []
+    caches = []
     for index in sorted(folder.glob("index*")):
         try:
             kind, level, size, shared = (
                 (index / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
             )
             if kind != "Instruction":
-                found.append(Cache(f"L{int(level)}", _bytes(size), _count(shared)))
+                caches.append(Cache(f"L{int(level)}", _bytes(size), _count(shared)))
         except (OSError, ValueError):
             continue
-    return sorted(found, key=lambda cache: cache.size)
+    return sorted(caches, key=lambda cache: cache.size)
 
 
 def _bytes(text: str) -> int:

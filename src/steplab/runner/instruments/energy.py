@@ -25,14 +25,14 @@ class Zone:
 
 def rapl_zones(root: Path = ROOT) -> list[Zone]:
     """The counters that may be read and do not contain one another: packages, and memory where it has its own."""
-    found = []
+    domains = []
     for folder in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
         file, name = folder / "energy_uj", _name(folder / "name")
         span = read_number(folder / "max_energy_range_uj")
         # `core` and `uncore` are parts of their package, `psys` contains all.
         if (name.startswith("package") or name == "dram") and span and os.access(file, os.R_OK):
-            found.append(Zone(file, name, span))
-    return found
+            domains.append(Zone(file, name, span))
+    return domains
 
 
 def _name(file: Path) -> str:

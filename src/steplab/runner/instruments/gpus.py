@@ -101,8 +101,8 @@ class GpuWatch:
 
         `device` is what the framework says it runs on; the order is assumed only if that is the name of these GPUs.
         """
-        found = {rank: at for rank, pid in pids.items() for at, one in enumerate(self.devices) if pid in one.by_process}
-        if not found and device and any(one.name == device for one in self.devices):
+        found = {rank: at for rank, pid in pids.items() for at, gpu in enumerate(self.devices) if pid in gpu.by_process}
+        if not found and device and any(gpu.name == device for gpu in self.devices):
             return {rank: rank % len(self.devices) for rank in pids}
         return found
 

@@ -111,7 +111,7 @@ class Watch:
         if self._thread is not None:
             self._thread.join()
         watch = self.tools.gpus
-        if watch.devices and not any(one.use or one.watts for one in watch.devices):
+        if watch.devices and not any(gpu.use or gpu.watts for gpu in watch.devices):
             watch.look()
         placed = watch.by_rank(self.ranks, self.device)
         used = set(placed.values())

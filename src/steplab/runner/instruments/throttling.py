@@ -39,15 +39,15 @@ def quota_files(root: Path = ROOT) -> list[Path]:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    found = []
+    candidates = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         mounts = [controllers, "cpu", "cpu,cpuacct"] if controllers else ["", "unified"]
         for mount in dict.fromkeys(mounts):
-            found += _upward(root / "sys/fs/cgroup" / mount, path)
-    return [file for file in dict.fromkeys(found) if read_quota(file)]
+            candidates += _upward(root / "sys/fs/cgroup" / mount, path)
+    return [file for file in dict.fromkeys(candidates) if read_quota(file)]
 
 
 def _upward(mount: Path, path: str) -> list[Path]:
@@ -102,8 +102,8 @@ def clock_rates(root: Path = ROOT) -> ClockRates | None:
         [read_number(folder / name) for folder in folders] for name in ("base_frequency", "cpuinfo_max_freq")
     )
     now = tuple(folder / "scaling_cur_freq" for folder in folders)
-    made = ClockRates(now, max(filter(None, bases), default=None), max(filter(None, tops), default=None))
-    return made if made.limit_khz and made.highest_khz() else None
+    rates = ClockRates(now, max(filter(None, bases), default=None), max(filter(None, tops), default=None))
+    return rates if rates.limit_khz and rates.highest_khz() else None
 
 
 class ThrottleWatch:
@@ -145,7 +145,7 @@ class ThrottleWatch:
             now = read_quota(file)
             if before and now:
                 passed = now.periods - before.periods, now.throttled - before.throttled, now.seconds - before.seconds
-                worst = max(worst, Quota(*passed), key=lambda one: one.throttled)
+                worst = max(worst, Quota(*passed), key=lambda quota: quota.throttled)
         if worst.throttled <= 0:
             return ""
         return (
@@ -155,7 +155,7 @@ class ThrottleWatch:
     def _hot(self) -> str:
         counts = {file: read_number(file) for file in self.heat}
         events = [now - before for file, before in self.heat.items() if before is not None and (now := counts[file])]
-        hot = [one for one in events if one > 0]
+        hot = [event for event in events if event > 0]
         return f"heat throttled the CPU {max(hot)} times" if hot else ""
 
     def _slowed(self) -> str:

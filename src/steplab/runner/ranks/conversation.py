@@ -186,12 +186,12 @@ class Conversation:
     def _cause(self, first: Failure, when: str) -> Failure:
         """The likeliest cause: a rank that died explains why another one complains of its peer."""
         until, seen = time.monotonic() + EVIDENCE_S, [first]
-        while time.monotonic() < until and not any(one.status in _TOLD_BY_OTHERS for one in seen):
+        while time.monotonic() < until and not any(failure.status in _TOLD_BY_OTHERS for failure in seen):
             event = self.group.receive(until)
             # A rank that has said why it fails may well end then.
-            if event is not None and _is_bad(event) and event.rank not in [one.rank for one in seen]:
+            if event is not None and _is_bad(event) and event.rank not in [failure.rank for failure in seen]:
                 seen.append(self._failure(event, when))
-        return next((one for one in seen if one.status in _TOLD_BY_OTHERS), first)
+        return next((failure for failure in seen if failure.status in _TOLD_BY_OTHERS), first)
 
     def _failure(self, event: Said | Ended, when: str) -> Failure:
         name, tail = self.group.name(event.rank), self.group.tail(event.rank)

@@ -98,12 +98,14 @@ def _wide(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[tuple[st
     """One row per launch; the row of units is the one without an ID and a kernel's name."""
     name = header.index("Kernel Name")
     units = next((row for row in body[:1] if len(row) > name and not row[name]), [""] * len(header))
-    made = []
+    kernels = []
     for row in body:
         if len(row) > name and row[name]:
             cells = zip(header, units, row, strict=False)
-            made.append((row[name], _metrics((metric, unit, text) for metric, unit, text in cells if "__" in metric)))
-    return made
+            kernels.append(
+                (row[name], _metrics((metric, unit, text) for metric, unit, text in cells if "__" in metric))
+            )
+    return kernels
 
 
 def _long(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[tuple[str, Metrics]]:
@@ -147,8 +149,8 @@ def _scale(unit: str) -> float:
         return _scale(unit) / _TIMES.get(per, 1.0)
     if unit in _TIMES:
         return _TIMES[unit]
-    found = re.fullmatch(r"([kmgt]?)(?:byte|bytes|b|hz|inst|cycle|block)?", unit)
-    return _PREFIXES[found.group(1)] if found else 1.0
+    match = re.fullmatch(r"([kmgt]?)(?:byte|bytes|b|hz|inst|cycle|block)?", unit)
+    return _PREFIXES[match.group(1)] if match else 1.0
 
 
 def _kernel(name: str, metrics: Metrics, tensor_flops: int) -> Kernel:

@@ -29,8 +29,8 @@ def write_tensorboard(tables: Tables, out: Path) -> int:
     steps = _step_times(tables, ok)
     with appearing(out) as place:
         for _, row in ok.iterrows():
-            found = {str(name): value for name, value in row.items()}
-            _run(place / str(row["trial"]), found, tables.factors, steps.get(row["trial"], np.empty(0)))
+            settings = {str(name): value for name, value in row.items()}
+            _run(place / str(row["trial"]), settings, tables.factors, steps.get(row["trial"], np.empty(0)))
     return len(ok)
 
 

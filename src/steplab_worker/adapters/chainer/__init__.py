@@ -66,10 +66,10 @@ class Session(base.Session):
     def _multi_node(self) -> Any:
         import chainermn
 
-        made = chainermn.create_multi_node_optimizer(self.optimizer, self.communicator)
+        optimizer = chainermn.create_multi_node_optimizer(self.optimizer, self.communicator)
         # Its first update only copies the weights of rank 0 to all; the trial's updates come after it.
-        made.update()
-        return made
+        optimizer.update()
+        return optimizer
 
     def source(self) -> base.Source:
         """Batches from the data set's files."""

@@ -39,17 +39,17 @@ class GraphChain(chainer.Chain):
         self.graph = graph
         self.functions: Dict[str, Function] = {}
         for index, layer in enumerate(graph.layers):
-            made = LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])
-            self.functions[layer.name] = made
+            function = LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])
+            self.functions[layer.name] = function
             if layer.weights:
                 # An attribute's name must be an identifier, a layer's need not be.
-                self.add_link("layer%d" % index, made)
+                self.add_link("layer%d" % index, function)
 
     def forward(self, x: Any) -> chainer.Variable:
         """The output of the last layer."""
         values = {INPUT: x}
         for layer in self.graph.layers:
-            values[layer.name] = self.functions[layer.name](*[values[one] for one in layer.inputs])
+            values[layer.name] = self.functions[layer.name](*[values[name] for name in layer.inputs])
         return values[self.graph.layers[-1].name]
 
     def parameter(self, layer: str, name: str) -> Any:
@@ -81,7 +81,7 @@ class LayerClock(chainer.FunctionHook):
         values = {INPUT: x}
         for layer in self.chain.graph.layers:
             self.layer, start = layer.name, time.perf_counter()
-            values[layer.name] = self.chain.functions[layer.name](*[values[one] for one in layer.inputs])
+            values[layer.name] = self.chain.functions[layer.name](*[values[name] for name in layer.inputs])
             self.seconds[layer.name]["t_f"] = time.perf_counter() - start
         self.layer = ""
         return values[self.chain.graph.layers[-1].name]
@@ -213,11 +213,11 @@ def _before(pads: Sequence[Tuple[int, int]]) -> Tuple[int, ...]:
 def _conv(layer: Layer, shapes: List[Shape]) -> chainer.Link:
     options, pads = layer.options, layer.options["padding"]
     padding = _before(pads) if _equal(pads) else (0,) * len(pads)
-    made = CONVOLUTIONS[len(pads)](
+    convolution = CONVOLUTIONS[len(pads)](
         shapes[0][0], options["filters"], options["kernel"], options["stride"], padding,
         nobias=not options["bias"], groups=options["groups"],
     )  # fmt: skip
-    return made if _equal(pads) else Padded(made, pads)
+    return convolution if _equal(pads) else Padded(convolution, pads)
 
 
 def _dense(layer: Layer, shapes: List[Shape]) -> chainer.Link:

@@ -124,9 +124,9 @@ class Session(base.Session):
 
     def backward(self) -> None:
         """Gradients from the residuals; those of an accumulation are added up."""
-        found = self.programs.backward(self.pull_back)
+        gradients = self.programs.backward(self.pull_back)
         self.pull_back = None
-        self.local = self.programs.add(self.local, found) if self.local else found
+        self.local = self.programs.add(self.local, gradients) if self.local else gradients
 
     def meet(self) -> None:
         """A sum of one number over the ranks."""
@@ -325,11 +325,11 @@ class _Programs:
 
     def _shared(self, last: bool, average: Any) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
-            own = jax.tree.map(lambda one: one[0], own)
+            own = jax.tree.map(lambda array: array[0], own)
             rank = jax.lax.axis_index(AXIS)
             made = self.step.train(average, last, rank, (trained, moments, own), batch, number)
             value, trained, moments, own = made
-            return value[None], trained, moments, jax.tree.map(lambda one: one[None], own)
+            return value[None], trained, moments, jax.tree.map(lambda array: array[None], own)
 
         same, mine = Spec(), Spec(AXIS)
         over = self._over_ranks(run, (same, same, mine, mine, same), (mine, same, same, mine))

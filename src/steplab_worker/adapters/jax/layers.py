@@ -72,19 +72,19 @@ def _conv(layer: Layer, shapes: List[Shape]) -> Call:
     options = layer.options
 
     def call(own: Weights, context: Context, x: Any) -> Any:
-        made = lax.conv_general_dilated(
+        output = lax.conv_general_dilated(
             x, own["weight"], options["stride"], options["padding"],
             dimension_numbers=LAYOUTS[len(options["kernel"])], feature_group_count=options["groups"],
         )  # fmt: skip
-        return made + own["bias"] if "bias" in own else made
+        return output + own["bias"] if "bias" in own else output
 
     return call
 
 
 def _dense(layer: Layer, shapes: List[Shape]) -> Call:
     def call(own: Weights, context: Context, x: Any) -> Any:
-        made = jnp.matmul(to_first(x), own["weight"])
-        return to_last(made + own["bias"] if "bias" in own else made)
+        output = jnp.matmul(to_first(x), own["weight"])
+        return to_last(output + own["bias"] if "bias" in own else output)
 
     return call
 

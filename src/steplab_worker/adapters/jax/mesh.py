@@ -14,7 +14,7 @@ AXIS = "workers"
 def globally(mesh: Any, tree: Any) -> Any:
     """Arrays that are the same on all ranks, as global arrays."""
     place = NamedSharding(mesh, Spec())
-    return jax.tree.map(lambda one: jax.make_array_from_single_device_arrays(one.shape, place, [one]), tree)
+    return jax.tree.map(lambda array: jax.make_array_from_single_device_arrays(array.shape, place, [array]), tree)
 
 
 def by_rank(mesh: Any, tree: Any, stack: bool = True) -> Any:
@@ -31,12 +31,12 @@ def by_rank(mesh: Any, tree: Any, stack: bool = True) -> Any:
 
 def locally(mesh: Any, tree: Any) -> Any:
     """This rank's copy of global arrays."""
-    return jax.tree.map(lambda one: one.addressable_data(0), tree)
+    return jax.tree.map(lambda array: array.addressable_data(0), tree)
 
 
 def of_rank(mesh: Any, tree: Any) -> Any:
     """This rank's part of global arrays with a leading axis of ranks."""
-    return jax.tree.map(lambda one: one.addressable_data(0)[0], tree)
+    return jax.tree.map(lambda array: array.addressable_data(0)[0], tree)
 
 
 def first_of(rank: int) -> Any:

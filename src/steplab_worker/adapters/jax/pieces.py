@@ -39,8 +39,8 @@ class JaxPieces(Pieces):
 
     def backward(self, layer: Layer, kept: Any, gradient: Any) -> List[Any]:
         """The pull-back applied."""
-        _, found = jax.block_until_ready(self.pull(kept, gradient))
-        return found
+        _, gradients = jax.block_until_ready(self.pull(kept, gradient))
+        return gradients
 
     def loss_gradient(self, output: Any) -> Any:
         """From the jitted loss of the batch at hand."""
@@ -63,9 +63,9 @@ def _differentiable(call: Any, wanted: List[bool]) -> Any:
     def run(own: Any, held: Any, key: Any, inputs: List[Any]) -> Any:
         def layer(own: Any, chosen: List[Any]) -> Any:
             given, context = iter(chosen), Context(True, key)
-            whole = [next(given) if want else one for one, want in zip(inputs, wanted)]
+            whole = [next(given) if want else array for array, want in zip(inputs, wanted)]
             return call({**own, **held}, context, *whole), list(context.buffers.values())
 
-        return jax.vjp(layer, own, [one for one, want in zip(inputs, wanted) if want], has_aux=True)
+        return jax.vjp(layer, own, [array for array, want in zip(inputs, wanted) if want], has_aux=True)
 
     return run

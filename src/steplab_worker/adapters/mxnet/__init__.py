@@ -126,7 +126,7 @@ class Session(base.Session):
             return
         gradients = self._gradients()
         if self.store.asynchronous:
-            self.store.swap(gradients, [one.data() for one in self.weights.values()])
+            self.store.swap(gradients, [weight.data() for weight in self.weights.values()])
         else:
             self.store.swap(gradients, gradients)
             self.share = 1.0 / self.group.workers
@@ -138,7 +138,7 @@ class Session(base.Session):
         """Optimiser step (if the server has not done it), gradients to zero."""
         if self.store is None or not self.store.asynchronous:
             numbers = list(range(len(self.weights)))
-            self.updater(numbers, self._gradients(), [one.data() for one in self.weights.values()])
+            self.updater(numbers, self._gradients(), [weight.data() for weight in self.weights.values()])
         if self.job.accumulate > 1:
             for parameter in self.weights.values():
                 parameter.zero_grad()
@@ -202,11 +202,11 @@ class Session(base.Session):
 
     def _held(self) -> Dict[str, mx.nd.NDArray]:
         keys = [*self.weights, *_buffers(self.block.graph)]
-        found = {"array/%s/%s" % key: self.block.parameter(*key).data() for key in keys}
+        arrays = {"array/%s/%s" % key: self.block.parameter(*key).data() for key in keys}
         for number, parameter in enumerate(self.weights.values()):
             for at, array in enumerate(memory(self.updater, number, parameter.data())):
-                found["updater/%d/%d" % (number, at)] = array
-        return found
+                arrays["updater/%d/%d" % (number, at)] = array
+        return arrays
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the same arrays."""

@@ -38,14 +38,14 @@ class GraphBlock(HybridBlock):
         shapes = graph.shapes()
         self.graph = graph
         for layer in graph.layers:
-            made = LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])
-            self.register_child(made, layer.name)
+            block = LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])
+            self.register_child(block, layer.name)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The output of the last layer."""
         values = {INPUT: x}
         for layer in self.graph.layers:
-            values[layer.name] = self._children[layer.name](*[values[one] for one in layer.inputs])
+            values[layer.name] = self._children[layer.name](*[values[name] for name in layer.inputs])
         return values[self.graph.layers[-1].name]
 
     def parameter(self, layer: str, name: str) -> mx.gluon.Parameter:
@@ -234,11 +234,11 @@ def _before(pads: Sequence[Tuple[int, int]]) -> Tuple[int, ...]:
 def _conv(layer: Layer, shapes: List[Shape]) -> HybridBlock:
     options, pads = layer.options, layer.options["padding"]
     padding = _before(pads) if _equal(pads) else (0,) * len(pads)
-    made = CONVOLUTIONS[len(pads)](
+    convolution = CONVOLUTIONS[len(pads)](
         options["filters"], options["kernel"], options["stride"], padding,
         groups=options["groups"], use_bias=options["bias"], in_channels=shapes[0][0],
     )  # fmt: skip
-    return made if _equal(pads) else Padded(made, pads, 0.0)
+    return convolution if _equal(pads) else Padded(convolution, pads, 0.0)
 
 
 def _dense(layer: Layer, shapes: List[Shape]) -> HybridBlock:
@@ -267,8 +267,8 @@ def _avg_pool(layer: Layer, shapes: List[Shape]) -> HybridBlock:
 def _batch_norm(layer: Layer, shapes: List[Shape]) -> HybridBlock:
     # Gluon's momentum is the share of the old running value that stays.
     momentum = 1.0 - layer.options["momentum"]
-    made = nn.BatchNorm(momentum=momentum, epsilon=layer.options["epsilon"], in_channels=layer.shape[0])
-    return AsImage(made) if len(layer.shape) in (2, 4) else made
+    norm = nn.BatchNorm(momentum=momentum, epsilon=layer.options["epsilon"], in_channels=layer.shape[0])
+    return AsImage(norm) if len(layer.shape) in (2, 4) else norm
 
 
 def _layer_norm(layer: Layer, shapes: List[Shape]) -> HybridBlock:

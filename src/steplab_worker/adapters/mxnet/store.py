@@ -175,7 +175,9 @@ def _announce(rendezvous: Rendezvous, port: int) -> None:
 
 def _listens(port: int) -> bool:
     """Whether this very process listens on the port."""
-    own = {os.readlink("/proc/self/fd/" + one) for one in os.listdir("/proc/self/fd") if _is_open(one)}
+    own = {
+        os.readlink("/proc/self/fd/" + descriptor) for descriptor in os.listdir("/proc/self/fd") if _is_open(descriptor)
+    }
     with open("/proc/self/net/tcp") as file:
         rows = [line.split() for line in file][1:]
     return any(row[1].endswith(":%04X" % port) and row[3] == "0A" and "socket:[%s]" % row[9] in own for row in rows)

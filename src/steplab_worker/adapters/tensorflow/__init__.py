@@ -87,7 +87,7 @@ class Session(base.Session):
             self.variables = list(self.net.trained.values())
             self.optimizer = make_optimizer(job)
             self.optimizer.build(self.variables)
-            self.sums = [_sum_of(one) for one in self.variables] if job.accumulate > 1 else []
+            self.sums = [_sum_of(variable) for variable in self.variables] if job.accumulate > 1 else []
         self.programs = _Programs(self)
         self.splits = place.replicas > 1
         self.layer_method = "none: several replicas in one process" if self.splits else "pieces"
@@ -162,9 +162,9 @@ class Session(base.Session):
     def backward(self) -> None:
         """The compiled backward function; gradients of an accumulation are added up."""
         copies = [self.place.local(variable) for variable in self.variables]
-        found = self.tape.gradient(self.value, [list(one) for one in zip(*copies)])
+        gradients = self.tape.gradient(self.value, [list(replica) for replica in zip(*copies)])
         self.tape = None
-        self.local = self.programs.add(self.local, found) if self.local else found
+        self.local = self.programs.add(self.local, gradients) if self.local else gradients
 
     def meet(self) -> None:
         """An all-reduce of one number; the replicas of one process have met already."""
@@ -175,7 +175,7 @@ class Session(base.Session):
         """Average the gradients over all replicas."""
         if self.place.workers > 1:
             averaged = self.programs.average(self.place.gather(self.local))
-            self.local = [list(one) for one in zip(*[self.place.local(value) for value in averaged])]
+            self.local = [list(gradient) for gradient in zip(*[self.place.local(value) for value in averaged])]
 
     def update(self) -> None:
         """The optimiser's step."""
@@ -213,22 +213,24 @@ class Session(base.Session):
 
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""
-        return np.concatenate([one.numpy() for one in self.place.local(self.value)])
+        return np.concatenate([value.numpy() for value in self.place.local(self.value)])
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of the first replica here."""
-        found = {key: one.numpy() for key, one in zip(self.net.trained, self.local[0])}
+        found = {key: gradient.numpy() for key, gradient in zip(self.net.trained, self.local[0])}
         return last_.all_outward(self.graph, found)
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights of the first replica here."""
-        found = {key: self.place.local(one)[0].numpy() for key, one in self.net.trained.items()}
+        found = {key: self.place.local(variable)[0].numpy() for key, variable in self.net.trained.items()}
         return last_.all_outward(self.graph, found)
 
     def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
         """A network of its own outside the strategy, with the numbers of the first replica here."""
         held = {**self.net.trained, **self.net.buffers}
-        found = last_.all_outward(self.graph, {key: self.place.local(one)[0].numpy() for key, one in held.items()})
+        found = last_.all_outward(
+            self.graph, {key: self.place.local(variable)[0].numpy() for key, variable in held.items()}
+        )
         self.twin = self.twin or Twin(self.graph, found)
         return self.twin.now(found)
 
@@ -239,8 +241,8 @@ class Session(base.Session):
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the variables of every replica here."""
         for name, variable in self._held().items():
-            for one in self.place.local(variable):
-                one.assign(state[name])
+            for copy in self.place.local(variable):
+                copy.assign(state[name])
 
     def _held(self) -> Dict[str, Any]:
         found = {"trained/%s/%s" % key: one for key, one in self.net.trained.items()}

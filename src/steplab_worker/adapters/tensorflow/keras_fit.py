@@ -124,10 +124,10 @@ class FitLoop:
             target = tf.TensorSpec((n,), tf.int64)
         # Static shapes: otherwise the workers ask each other before each batch whether all have one.
         signature = (tf.TensorSpec((n, *extents, channels), tf.float32), target)
-        made = tf.data.Dataset.from_generator(self._batches, output_signature=signature)
+        dataset = tf.data.Dataset.from_generator(self._batches, output_signature=signature)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        return made.with_options(options)
+        return dataset.with_options(options)
 
     def _batches(self) -> Iterator[Tuple[Any, Any]]:
         graph = self.net.graph

@@ -84,8 +84,8 @@ def _conv(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
     convolve = _convolution(layer.options["groups"], shapes[0][0], stride, padding or "VALID")
 
     def call(x: Any) -> Any:
-        made = convolve(x if padding else _padded(x, pads), own["weight"])
-        return tf.nn.bias_add(made, own["bias"]) if "bias" in own else made
+        output = convolve(x if padding else _padded(x, pads), own["weight"])
+        return tf.nn.bias_add(output, own["bias"]) if "bias" in own else output
 
     return _simple(call)
 
@@ -114,9 +114,11 @@ def _convolution(groups: int, channels: int, stride: Shape, padding: str) -> Cal
 
 def _dense(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
     def call(x: Any) -> Any:
-        made = tf.linalg.matmul(x, own["weight"]) if len(x.shape) == 2 else tf.tensordot(to_first(x), own["weight"], 1)
-        made = tf.nn.bias_add(made, own["bias"]) if "bias" in own else made
-        return made if len(x.shape) == 2 else to_last(made)
+        output = (
+            tf.linalg.matmul(x, own["weight"]) if len(x.shape) == 2 else tf.tensordot(to_first(x), own["weight"], 1)
+        )
+        output = tf.nn.bias_add(output, own["bias"]) if "bias" in own else output
+        return output if len(x.shape) == 2 else to_last(output)
 
     return _simple(call)
 
@@ -143,7 +145,7 @@ def _adaptive_avg_pool(layer: Layer, shapes: List[Shape], own: Variables) -> Cal
 
     def call(x: Any) -> Any:
         for axis, matrix in matrices:
-            order = [one for one in range(len(x.shape)) if one != axis]
+            order = [dimension for dimension in range(len(x.shape)) if dimension != axis]
             back = np.argsort([*order, axis])
             x = tf.transpose(tf.tensordot(x, matrix, [[axis], [0]]), back)
         return x
@@ -178,8 +180,8 @@ def _layer_norm(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
     def call(x: Any) -> Any:
         x = to_first(x)
         mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-        made = (x - mean) * tf.math.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"]
-        return made if len(made.shape) == 2 else to_last(made)
+        output = (x - mean) * tf.math.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"]
+        return output if len(output.shape) == 2 else to_last(output)
 
     return _simple(call)
 
@@ -214,8 +216,8 @@ def _attention(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
 
 def _reshape(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
     def call(x: Any) -> Any:
-        made = tf.reshape(to_first(x), [x.shape[0], *layer.shape])
-        return to_last(made) if len(layer.shape) > 1 else made
+        output = tf.reshape(to_first(x), [x.shape[0], *layer.shape])
+        return to_last(output) if len(layer.shape) > 1 else output
 
     return _simple(call)
 

@@ -30,7 +30,7 @@ class TensorFlowPieces(Pieces):
 
     def forward(self, layer: Layer, inputs: List[Any], wanted: List[bool]) -> Tuple[Any, Any]:
         """Output and tape."""
-        chosen = [one for one, want in zip(inputs, wanted) if want]
+        chosen = [array for array, want in zip(inputs, wanted) if want]
         with tf.GradientTape() as tape:
             tape.watch(chosen)
             output = self.local(self._program(layer, wanted)(*inputs))[0]

@@ -277,7 +277,7 @@ def _windows(layer: Layer, source: np.ndarray) -> Callable[[], np.ndarray]:
 def _pooling(layer: Layer, source: np.ndarray) -> Core:
     """Pooling: the elements of each bin, one bin after the other."""
     bins = _bins(layer, source.shape[2:])
-    sizes, indices = np.array([len(one) for one in bins]), np.concatenate(bins)
+    sizes, indices = np.array([len(members) for members in bins]), np.concatenate(bins)
     flat = source.reshape(*source.shape[:2], -1)
     x = np.zeros((*source.shape[:2], len(indices)), np.float32)
     made = plans.in_bins(x, sizes, len(source), POOLS.get(layer.kind, "array_average"))
