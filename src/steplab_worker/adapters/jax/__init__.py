@@ -98,9 +98,11 @@ class Session(base.Session):
         self._step(batch, self.programs.native(self.shared, last, exchange=False))
 
     def _step(self, batch: Any, program: Any) -> None:
-        self.load(batch)
-        loaded = by_rank(self.mesh, self.batch, stack=False) if self.shared else self.batch
-        arguments = (self.trained, self.moments, self.own, loaded, self._number())
+        """The program lays the batch out itself, as users write it: a program of its own would be dispatched for it."""
+        samples, labels = batch
+        self.batch = samples, labels.astype(np.int32)
+        given = by_rank(self.mesh, jax.tree.map(_on_device, self.batch), stack=False) if self.shared else self.batch
+        arguments = (self.trained, self.moments, self.own, given, self._number())
         if self.counted is not None:
             self.counted += int("all-reduce" in program.lower(*arguments).compile().as_text())
         self.value, self.trained, self.moments, self.own = program(*arguments)
@@ -304,6 +306,10 @@ class _Programs:
             self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
             self.one = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
 
+    def _laid_out(self, batch: Any) -> Any:
+        samples, labels = batch
+        return self.laid_out(samples), labels
+
     def _forward(self, trained: Arrays, buffers: Arrays, batch: Any, number: Any) -> Any:
         def loss(trained: Arrays) -> Any:
             return self.step.loss(trained, buffers, batch, self.step.key(number))
@@ -319,7 +325,7 @@ class _Programs:
 
     def _alone(self, last: bool) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
-            return self.step.train(_unchanged, last, 0, (trained, moments, own), batch, number)
+            return self.step.train(_unchanged, last, 0, (trained, moments, own), self._laid_out(batch), number)
 
         return jax.jit(run, donate_argnums=(0, 1, 2))
 
@@ -327,8 +333,8 @@ class _Programs:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
             own = jax.tree.map(lambda array: array[0], own)
             rank = jax.lax.axis_index(AXIS)
-            made = self.step.train(average, last, rank, (trained, moments, own), batch, number)
-            value, trained, moments, own = made
+            state = (trained, moments, own)
+            value, trained, moments, own = self.step.train(average, last, rank, state, self._laid_out(batch), number)
             return value[None], trained, moments, jax.tree.map(lambda array: array[None], own)
 
         same, mine = Spec(), Spec(AXIS)

@@ -37,7 +37,7 @@ class Store:
     def begin(self, job: TrialJob, weights: List[mx.nd.NDArray]) -> None:
         """Keys for a trial's arrays; an asynchronous trial's weights and optimiser to the servers."""
         self.keys = _names(weights)
-        vars(self.store).pop("push", None)
+        vars(self.store).pop("pushpull", None)
         for key, array in zip(self.keys, weights):
             if key not in self.known:
                 self.store.init(key, array)
@@ -52,22 +52,24 @@ class Store:
         self.barrier()
 
     def swap(self, out: List[mx.nd.NDArray], back: List[mx.nd.NDArray]) -> None:
-        """Push arrays and pull what the servers made of them; queued, the first layers with the highest priority."""
+        """Push arrays and pull what the servers made of them, as Gluon's Trainer does: in one go for each, queued.
+
+        The first layers have the highest priority.
+        """
         for number, key in enumerate(self.keys):
-            self.store.push(key, out[number], priority=-number)
-            self.store.pull(key, out=back[number], priority=-number)
+            self.store.pushpull(key, out[number], out=back[number], priority=-number)
 
     def count_pushes(self) -> Callable[[], int]:
         """Begin to count how often MXNet's store is given the first key; the function given tells how often so far."""
         pushed: List[str] = []
-        push = self.store.push
+        pushpull = self.store.pushpull
 
-        def counted(key: str, value: Any, priority: int = 0) -> None:
+        def counted(key: str, value: Any, out: Any = None, priority: int = 0) -> None:
             pushed.append(key)
-            push(key, value, priority)
+            pushpull(key, value, out, priority)
 
         # Hides the store's own method until the next trial begins.
-        self.store.push = counted
+        self.store.pushpull = counted
         return lambda: pushed.count(self.keys[0])
 
     def barrier(self) -> None:
