@@ -97,8 +97,17 @@ def _scaling(analysis: Analysis) -> str:
     if worst is not best:
         text += f" and {worst.efficiency:.0%} at worst ({_label(worst, analysis)})"
         text += "" if _surely_above(best, worst) else ", which noise alone could make"
-    fair = f" {analysis.fair[0].sentence}" if analysis.fair else ""
-    return f"{text}.{_cause(analysis)}{fair}"
+    return f"{text}.{_cause(analysis)}{_same_cores(analysis)}"
+
+
+def _same_cores(analysis: Analysis) -> str:
+    """The fair comparison of the several workers that do most, or how to make it."""
+    if not analysis.fair:
+        return ""
+    most = analysis.fair[0]
+    alike = {name: level for name, level in most.factors.items() if name not in ("workers", "threads")}
+    varied = [name for name in analysis.varied if name in alike]
+    return f" {most.told(', '.join(f'{name} {alike[name]}' for name in varied))}"
 
 
 def _ends(speedup: Ratio) -> str:

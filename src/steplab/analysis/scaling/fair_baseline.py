@@ -40,15 +40,20 @@ class FairComparison:
     @property
     def sentence(self) -> str:
         """The comparison in words, or how to make it."""
+        return self.told("")
+
+    def told(self, where: str) -> str:
+        """The same with the configuration that it is about."""
+        where = f" with {where}" if where else ""
         if self.ratio is None or self.threads is None:
             return (
-                f"One worker with all {self.cores} cores that {self.workers} workers use was not measured, so how much "
-                f"of the speed-up is the cores alone is not known: write {self.line} into [factors]."
+                f"One worker with all {self.cores} cores that {self.workers} workers use{where} was not measured, so "
+                f"how much of the speed-up is the cores alone is not known: write {self.line} into [factors]."
             )
         value, low, high = self.ratio.value, self.ratio.low, self.ratio.high
         ends = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
         thread = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        text = f"On the same {self.cores} cores {self.workers} workers do {value:.2f} times{ends} the work of "
+        text = f"On the same {self.cores} cores{where}, {self.workers} workers do {value:.2f} times{ends} the work of "
         return f"{text}one worker with {thread}: {_verdict(self.workers, low, high)}."
 
 

@@ -56,7 +56,7 @@ class Excess:
     low: pd.DataFrame
     high: pd.DataFrame
     median: pd.DataFrame  # of the parts, by configuration
-    trials: pd.DataFrame  # the parts of each trial
+    trials: dict[str, Array]  # the parts of each trial
 
     def amount(self, at: int, part: str) -> Amount:
         """One part of one pair."""
@@ -131,7 +131,9 @@ def excess(cells: Configurations, many: Indices, base: Indices, level: float = 0
         half = np.where(own + theirs > 0, t.ppf((1 + level) / 2, freedom) * np.sqrt(own + theirs), 0.0)
         half = np.where((counts[0] > 0) & (counts[1] > 0), half, np.nan)
 
+    by_trial = {str(name): values.to_numpy(dtype=float) for name, values in trials.items()}
+
     def framed(values: Array) -> pd.DataFrame:
         return pd.DataFrame(values, columns=list(PARTS))
 
-    return Excess(many, base, framed(estimate), framed(estimate - half), framed(estimate + half), median, trials)
+    return Excess(many, base, framed(estimate), framed(estimate - half), framed(estimate + half), median, by_trial)

@@ -6,11 +6,12 @@ predictions, and each says how it was computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations
 from steplab.analysis.pairs import Pairs
@@ -22,6 +23,7 @@ from steplab.core.trial import Level, accumulation
 from steplab.core.units import rate, rate_unit, seconds
 from steplab_worker.phases import LAYERED, SHARES
 
+Array = NDArray[np.float64]
 Parts = dict[str, float]
 
 WORTH = 1.02  # a smaller gain is not worth a word
@@ -51,7 +53,7 @@ class Situation:
     at: int
     same_cores: int | None  # the fastest single worker on the same cores
     median: Parts  # parts of the step in seconds
-    trials: pd.DataFrame  # the same of every trial
+    trials: Mapping[str, Array]  # the same of every trial
     exposed: Amount
     hidden: float
     crowd: str
@@ -71,12 +73,15 @@ class Situation:
         """A phase's seconds, 0 where it was not measured."""
         return self.group.phases.get(name, 0.0)
 
+    @cached_property
     def replicates(self) -> list[Parts]:
-        """The parts of each trial, with its phases."""
+        """The parts of each trial, with its phases; its exchange is as the native step feels it."""
         rows = self.cells.members[self.at]
-        phases = {name: self.cells.values(name)[rows] for name in SHARES}
-        parts = self.trials.iloc[rows].assign(**phases, hidden=self.hidden).fillna(0.0)
-        return [{str(name): float(value) for name, value in row.items()} for row in parts.to_dict("records")]
+        columns = {name: values[rows] for name, values in self.trials.items()}
+        columns |= {name: self.cells.values(name)[rows] for name in SHARES}
+        columns["exposed"] = np.maximum(columns["move"] - self.hidden, 0.0)
+        filled = {name: np.nan_to_num(values).tolist() for name, values in columns.items()}
+        return [{name: values[at] for name, values in filled.items()} for at in range(len(rows))]
 
 
 def helps(now: Situation) -> tuple[Help, ...]:
@@ -89,19 +94,14 @@ def helps(now: Situation) -> tuple[Help, ...]:
 def _predicted(now: Situation, key: str, action: str, how: str, gain: Callable[[Parts], float]) -> Help:
     """A gain computed from the parts: from their medians, and its spread from that of each replicate's own gain."""
     here = now.median | {name: now.phase(name) for name in SHARES}
-    here |= {"exposed": max(now.exposed.seconds, 0.0), "hidden": now.hidden}
-    value, each = gain(here), np.log([max(gain(_exposed(now, one)), 1e-9) for one in now.replicates()])
+    here["exposed"] = max(now.exposed.seconds, 0.0)
+    value, each = gain(here), np.log([max(gain(one), 1e-9) for one in now.replicates])
     n = len(each)
     if n < 2:
         return Help(key, action, value, None, None, False, how)
     half = float(critical(n - 1.0, 1)) * float(each.std(ddof=1)) * float(np.sqrt(median_variance(n)))
     low, high = float(np.exp(np.log(value) - half)), float(np.exp(np.log(value) + half))
     return Help(key, action, value, low, high, False, how)
-
-
-def _exposed(now: Situation, parts: Parts) -> Parts:
-    """A trial's parts with its exchange as the native step feels it."""
-    return parts | {"exposed": max(parts["move"] - now.hidden, 0.0)}
 
 
 def _shorter(step: float, saved: float) -> float:
