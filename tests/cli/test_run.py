@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -113,7 +114,9 @@ def test_a_folder_without_records_is_said(command: str, tmp_path: Path, steplab:
 
 def test_the_starter_study_is_right(steplab: Callable[..., Any]) -> None:
     assert steplab("init", "new study").code == 0
-    assert "18 trials" in steplab("run", "new study/study.toml", "--dry-run").out
+    # Three batch sizes of one worker on half of the cores and on all, and of two workers; three replicates.
+    trials = 27 if (os.cpu_count() or 1) > 1 else 18
+    assert f"{trials} trials" in steplab("run", "new study/study.toml", "--dry-run").out
     assert "is there already" in steplab("init", "new study").err
 
 

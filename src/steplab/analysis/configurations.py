@@ -59,6 +59,18 @@ class Configurations:
         """The series of each configuration: all that it shares with others is everything but the workers."""
         return _numbered(self.rows.iloc[self.first], [name for name in self.keys if name != "workers"])[0]
 
+    @cached_property
+    def machine_users(self) -> Indices:
+        """Equal numbers for configurations that differ in workers and threads alone: the ways to use a machine."""
+        return _numbered(
+            self.rows.iloc[self.first], [name for name in self.keys if name not in ("workers", "threads")]
+        )[0]
+
+    @property
+    def batch_known(self) -> bool:
+        """Whether a step is known to hold so many samples; an imported table without a batch size counts steps."""
+        return bool({"batch_size", STRONG} & set(self.keys)) or not len(self) or bool((self.batch != 1).any())
+
     def alike(self, at: int, name: str) -> list[int]:
         """The configurations that differ from this one in one factor alone."""
         if name not in self._alike:

@@ -1,25 +1,30 @@
 """The same configuration in several frameworks: paired ratios, and which of the differences are real.
 
-Trials are paired by configuration and replicate (the replicates are blocks in time), ratios are taken on the log
-scale. A configuration's own few pairs say little of their spread, so that is moderated by that of all configurations
-of the two frameworks (`variances`). Many comparisons find differences by chance: what counts as real is Holm's choice
-(Scand. J. Statist. 6, 1979) among all comparisons of a measure, at 5 %.
+The ratio is that of the medians which every table shows. How far it may be off comes from trials paired by
+configuration and replicate (the replicates are blocks in time), on the log scale. A configuration's own few pairs say
+little of their spread, so that is moderated by that of all configurations of the two frameworks (`variances`). Over
+all configurations the ratios are averaged with equal weights, as effects are. What is real is decided by the one rule
+(`statistics.differences`): overall comparisons of a measure are a family, those of single configurations another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import NO_NOISE, missing, without_noise
-from steplab.analysis.statistics.holm import holm
-from steplab.analysis.statistics.variances import moderated
+from steplab.analysis.statistics.differences import critical, including
+from steplab.analysis.statistics.variances import joint_freedom, moderated
 from steplab.core.trial import Level, plain_level
+
+if TYPE_CHECKING:
+    from pandas.core.groupby import SeriesGroupBy
 
 Array = NDArray[np.float64]
 # What is compared: column, how it is called, whether more of it is better.
@@ -28,19 +33,21 @@ MEASURES = (
     ("time_to_target_s", "time to accuracy", False),
     ("memory_bytes", "memory", False),
 )
-LEVEL = 0.95
 MOST_VARIANTS = 12
 # Share of the degrees of freedom of all configurations that counts for one of them: the spreads of a handful of pairs
 # tell badly how much they differ among themselves (chosen by simulation, `benchmarks/coverage.py`).
 OTHERS = 0.15
-# Why a comparison without a p-value shows nothing.
+# Why a comparison without an interval shows nothing.
 SINGLE = "a single pair, which shows nothing"
 NO_SPREAD = NO_NOISE[0].lower() + NO_NOISE[1:].rstrip(".")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How `first` compares with `second`: `ratio` of a measure with its 95 % interval."""
+    """How `first` compares with `second`: `ratio` of a measure with the 95 % interval that decides about it.
+
+    The interval holds for all comparisons of its family at once.
+    """
 
     measure: str
     first: str
@@ -50,10 +57,25 @@ class Comparison:
     low: float | None
     high: float | None
     pairs: int
-    p: float | None
-    real: bool  # after Holm's correction
+    configurations: int  # that both were measured in
+    real: bool
     better: str  # the better one if the difference is real, else ""
     sentence: str
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """A log ratio of medians, and the paired one with its standard error: infinite where nothing tells it."""
+
+    first: str
+    second: str
+    factors: dict[str, Level] | None
+    log: float
+    paired: float
+    error: float
+    freedom: float
+    pairs: int
+    configurations: int
 
 
 def compare_frameworks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Comparison]:
@@ -65,10 +87,11 @@ def compare_frameworks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Com
     shared, ok = _variants(ok, factors)
     comparisons: list[Comparison] = []
     for rows, column, name, more in _measures(ok):
-        family = _measure(rows, shared, column, name)
-        if unsure:
-            family = [replace(comparison, low=None, high=None, p=None) for comparison in family]
-        comparisons += _told_apart(family, more, NO_SPREAD if unsure else SINGLE)
+        estimates = _measure(rows, shared, column)
+        # Averages and single configurations are two families of questions.
+        for single in (False, True):
+            family = [one for one in estimates if (one.factors is not None) == single]
+            comparisons += [_judged(name, one, len(family), unsure, more) for one in family]
     return comparisons
 
 
@@ -94,42 +117,63 @@ def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]
             yield rows, "energy_j", f"energy of a trial ({source})", False
 
 
-def _measure(ok: pd.DataFrame, shared: list[str], column: str, name: str) -> list[Comparison]:
+def _measure(ok: pd.DataFrame, shared: list[str], column: str) -> list[_Estimate]:
     values = pd.to_numeric(ok[column], errors="coerce")
     rows = ok.assign(value=np.log(values.where(values > 0)))
     variants = sorted(rows["variant"].unique())[:MOST_VARIANTS]
     table = rows.groupby([*shared, "replicate", "variant"], sort=False)["value"].mean().unstack("variant")
-    comparisons: list[Comparison] = []
+    estimates: list[_Estimate] = []
     for first, second in combinations(variants, 2):
-        if first.split(" ")[0] != second.split(" ")[0] and {first, second} <= set(table.columns):
-            difference = (table[first] - table[second]).dropna()
-            if len(difference):
-                comparisons += _pair(name, first, second, shared, difference)
-    return comparisons
+        if {first, second} <= set(table.columns):
+            both = table[[first, second]].dropna()
+            if len(both):
+                estimates += _pair(first, second, shared, table, both)
+    return estimates
 
 
-def _pair(name: str, first: str, second: str, shared: list[str], difference: pd.Series[float]) -> list[Comparison]:
+def _pair(first: str, second: str, shared: list[str], table: pd.DataFrame, both: pd.DataFrame) -> list[_Estimate]:
     """Two frameworks: over all configurations, then one by one."""
-    grouped = difference.groupby(level=shared, sort=False, dropna=False) if shared else difference.groupby(lambda _: 0)
+    grouped = _by_configuration(both[first] - both[second], shared)
     means, sizes = grouped.mean(), np.asarray(grouped.size(), dtype=float)
+    # The medians are those of all trials, as the tables have them.
+    medians = [_by_configuration(table[name], shared).median().reindex(means.index) for name in (first, second)]
+    logs = np.asarray(medians[0] - medians[1], dtype=np.float64)
     noise = moderated(np.asarray(grouped.var(ddof=1), dtype=float), sizes - 1)
     errors = np.sqrt(noise.variance / sizes)
-    freedom_each = np.minimum(noise.freedom, sizes - 1 + OTHERS * noise.pool)
+    freedom = np.minimum(noise.freedom, sizes - 1 + OTHERS * noise.pool)
+    paired = np.asarray(means, dtype=np.float64)
+    every = _over_all(first, second, logs, paired, errors, freedom, noise.pool, len(both))
     if len(means) == 1:
-        own = float(means.iloc[0]), float(errors[0]), float(freedom_each[0]), len(difference)
-        return [_comparison(name, first, second, None, *own)]
-    each = [
-        _comparison(name, first, second, _levels(shared, key), mean, error, freedom, int(n))
-        for key, mean, error, freedom, n in zip(
-            means.index, means.tolist(), errors.tolist(), freedom_each.tolist(), sizes.tolist(), strict=True
-        )
-    ]
-    # The mean over configurations; what varies between them counts as doubt, as they stand for others.
-    error = float(means.std(ddof=1)) / np.sqrt(len(means))
+        return [every]
+    columns = zip(means.index, logs.tolist(), paired.tolist(), errors.tolist(), freedom.tolist(), sizes, strict=True)
     return [
-        _comparison(name, first, second, None, float(means.mean()), error, len(means) - 1, len(difference)),
-        *each,
+        every,
+        *(
+            _Estimate(first, second, _levels(shared, key), log, mean, error, df, int(n), 1)
+            for key, log, mean, error, df, n in columns
+        ),
     ]
+
+
+def _by_configuration(values: pd.Series[float], shared: list[str]) -> SeriesGroupBy[float, Any]:
+    return values.groupby(level=shared, sort=False, dropna=False) if shared else values.groupby(lambda _: 0)
+
+
+def _over_all(
+    first: str, second: str, logs: Array, paired: Array, errors: Array, freedom: Array, pool: float, pairs: int
+) -> _Estimate:
+    """The mean over the configurations, with the error that the replicates tell.
+
+    Where there is one replicate, what varies between configurations is the only sign of noise.
+    """
+    n = len(logs)
+    if np.isfinite(errors).all():
+        error = float(np.sqrt((errors**2).sum())) / n
+        df = float(joint_freedom(errors**2, freedom, max(pool, 1.0))) if n > 1 else float(freedom[0])
+    else:
+        error = float(np.std(paired, ddof=1)) / np.sqrt(n) if n > 1 else np.inf
+        df = float(n - 1)
+    return _Estimate(first, second, None, float(logs.mean()), float(paired.mean()), error, df, pairs, n)
 
 
 def _levels(shared: list[str], key: object) -> dict[str, Level]:
@@ -137,37 +181,19 @@ def _levels(shared: list[str], key: object) -> dict[str, Level]:
     return {name: plain_level(level) for name, level in zip(shared, levels, strict=True)}
 
 
-def _comparison(
-    name: str, first: str, second: str, levels: dict[str, Level] | None,
-    mean: float, error: float, freedom: float, pairs: int,
-) -> Comparison:  # fmt: skip
-    from scipy.special import stdtr, stdtrit
-
-    low = high = p = None
-    if freedom > 0 and np.isfinite(error):
-        half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-        low, high = float(np.exp(mean - half)), float(np.exp(mean + half))
-        # Without noise any difference is sure; and none is none.
-        p = float(2 * stdtr(freedom, -abs(mean) / error)) if error > 0 else float(abs(mean) < 1e-12)
-    return Comparison(name, first, second, levels, float(np.exp(mean)), low, high, pairs, p, False, "", "")
-
-
-def _told_apart(comparisons: list[Comparison], more_is_better: bool, untold: str) -> list[Comparison]:
-    """Mark what is real: overall comparisons and those of configurations are two families of questions."""
-    judged: list[Comparison] = []
-    for family in ([c for c in comparisons if c.factors is None], [c for c in comparisons if c.factors is not None]):
-        corrected = holm([pair.p for pair in family])
-        real = [p is not None and p <= 1 - LEVEL for p in corrected]
-        judged += [_judged(pair, sure, more_is_better, untold) for pair, sure in zip(family, real, strict=True)]
-    return judged
-
-
-def _judged(pair: Comparison, real: bool, more_is_better: bool, untold: str) -> Comparison:
-    better = (pair.first if (pair.ratio > 1) == more_is_better else pair.second) if real else ""
-    doubt = f" ({pair.low:.2f} to {pair.high:.2f})" if pair.low is not None and pair.high is not None else ""
+def _judged(measure: str, pair: _Estimate, questions: int, unsure: bool, more_is_better: bool) -> Comparison:
+    """The verdict on one of a family of questions."""
+    known = not unsure and pair.freedom > 0 and np.isfinite(pair.error)
+    half = float(critical(pair.freedom, questions)) * pair.error if known else None
+    found = including(pair.log, pair.paired, half)
+    better = (pair.first if (found.ratio > 1) == more_is_better else pair.second) if found.differs else ""
+    verdict = "a real difference" if found.differs else "not a difference that the noise leaves beyond doubt"
+    if not known:
+        verdict = NO_SPREAD if unsure else SINGLE
+    doubt = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
     where = "" if pair.factors is None else f" with {', '.join(f'{k} {v}' for k, v in pair.factors.items())}"
-    verdict = "a real difference" if real else "not a difference that the noise leaves beyond doubt"
-    if pair.p is None:
-        verdict = untold
-    text = f"{pair.measure.capitalize()} of {pair.first} is {pair.ratio:.2f}{doubt} times that of {pair.second}{where}"
-    return replace(pair, real=real, better=better, sentence=f"{text}: {verdict}.")
+    text = f"{measure.capitalize()} of {pair.first} is {found.ratio:.2f}{doubt} times that of {pair.second}{where}"
+    return Comparison(
+        measure, pair.first, pair.second, pair.factors, found.ratio, found.low, found.high, pair.pairs,
+        pair.configurations, found.differs, better, f"{text}: {verdict}.",
+    )  # fmt: skip

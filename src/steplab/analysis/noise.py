@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +10,10 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from steplab.analysis.configurations import NO_NOISE, without_noise
 from steplab.analysis.environment_variables import differing
-from steplab.analysis.statistics.intervals import median_variance
-from steplab.analysis.statistics.variances import moderated
+from steplab.core.units import by
 from steplab.store.doubt import OTHERS, kind_of
 
 DRIFTING = 0.10  # for tables without verdicts
@@ -52,22 +51,27 @@ class Noise:
     within: float | None  # median spread of iterations inside a trial
     drifting: float  # share of trials whose times drift
     others: float | None  # share of the machine's CPU time that other programs took
-    detectable: float | None  # the smallest difference of two configurations that this study can show
     advice: str
     doubtful: int = 0  # trials with a doubt
     bad: int = 0  # of these, trials that should not be used
     reasons: tuple[Reason, ...] = ()  # the commonest first
     variables: tuple[str, ...] = ()  # environment variables that differ between trials
     caveat: str = ""  # what must be said beside every difference, if anything
+    # From the verdicts, as ratios less 1: the smallest differences that this study can show.
+    detectable: float | None = None  # of two single configurations
+    detectable_typical: float | None = None  # of two typical ones
+    detectable_effect: float | None = None  # of a factor's levels, averaged over the design
+    replicates: int | None = None
+    halving: int | None = None  # replicates that would halve what can be told of two configurations
 
 
 def judge(trials: pd.DataFrame, factors: Sequence[str]) -> Noise:
     """The verdict on a study's trials."""
     ok = trials[trials["status"] == "ok"] if len(trials) else trials
     if not len(ok):
-        return Noise("unknown", None, None, 0.0, None, None, "No trial has been measured.")
+        return Noise("unknown", None, None, 0.0, None, "No trial has been measured.")
     caveat = NO_NOISE if without_noise(ok, factors) else ""
-    between, detectable = _between(ok, [name for name in factors if name in ok])
+    between = _between(ok, [name for name in factors if name in ok])
     verdicts = ok["verdict"] if "verdict" in ok else pd.Series("clean", index=ok.index)
     doubtful, bad = int(verdicts.isin(["doubtful", "bad"]).sum()), int((verdicts == "bad").sum())
     reasons = _reasons(ok)
@@ -79,7 +83,6 @@ def judge(trials: pd.DataFrame, factors: Sequence[str]) -> Noise:
         within=None if caveat else float(ok["spread"].median()),
         drifting=_drifting(ok, reasons),
         others=others,
-        detectable=detectable,
         advice=" ".join([*advice, *_mixed(variables)]) or CALM,
         doubtful=doubtful,
         bad=bad,
@@ -89,28 +92,24 @@ def judge(trials: pd.DataFrame, factors: Sequence[str]) -> Noise:
     )
 
 
-def _between(ok: pd.DataFrame, keys: list[str]) -> tuple[float | None, float | None]:
-    """Pooled standard deviation of log medians over replicates, and the smallest difference that this can show."""
+def _between(ok: pd.DataFrame, keys: list[str]) -> float | None:
+    """Pooled standard deviation of log medians over replicates."""
     logs = np.log(ok["t_iter"])
     grouped = logs.groupby([ok[name] for name in keys], dropna=False) if keys else logs.groupby(np.zeros(len(ok)))
-    sizes = np.asarray(grouped.size(), dtype=float)
-    freedom = sizes - 1
+    freedom = np.asarray(grouped.size(), dtype=float) - 1
     if not freedom.any():
-        return None, None
+        return None
     variances = np.nan_to_num(np.asarray(grouped.var(ddof=1), dtype=float))
-    return float(np.sqrt((freedom * variances).sum() / freedom.sum())), _detectable(variances, sizes)
+    return float(np.sqrt((freedom * variances).sum() / freedom.sum()))
 
 
-def _detectable(variances: NDArray[np.float64], sizes: NDArray[np.float64]) -> float:
-    """The difference at which two typical configurations of all are told apart, by the rule of `slower_than_best`."""
-    from scipy.special import stdtrit
+def spread_words(between: float) -> str:
+    """A spread of logarithms as people read it.
 
-    several = sizes > 1
-    noise = moderated(variances[several], sizes[several] - 1)
-    pairs = max(len(sizes) * (len(sizes) - 1) / 2, 1.0)
-    freedom = min(2 * float(np.median(noise.freedom)), max(noise.pool, 1.0))
-    error = np.sqrt(float(np.median(noise.variance)) * median_variance(int(np.median(sizes[several]))))
-    return float(np.expm1(stdtrit(freedom, (1.0 + 0.95 ** (1.0 / pairs)) / 2) * np.sqrt(2.0) * error))
+    >>> spread_words(0.041), spread_words(2.3)
+    ('4.2 %', 'a factor of 9.97')
+    """
+    return by(math.exp(between))
 
 
 def _others(ok: pd.DataFrame) -> float | None:
@@ -165,7 +164,7 @@ def _advice(
     elif between is None:
         said.append("One replicate says nothing about noise: set replicates to 3 or more.")
     elif between > USABLE:
-        said.append(f"Replicates differ by {between:.0%}: add replicates, or quieten the machine.")
+        said.append(f"Replicates differ by {spread_words(between)}: add replicates, or quieten the machine.")
     if doubtful > MANY * trials and reasons:
         said.append(_doubted(doubtful, bad, reasons, trials))
     if others is not None and others > OTHERS and "others" not in [reason.kind for reason in reasons[:1]]:

@@ -1,15 +1,20 @@
-"""The findings in sentences with numbers; nothing is called different that the intervals leave in doubt."""
+"""The findings in sentences with numbers; what differs is taken from the verdicts, never judged again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from steplab.analysis.noise import Noise, spread_words
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
-from steplab.core.units import count, seconds, span
+from steplab.core.trial import Level
+from steplab.core.units import by, rate, rate_unit, seconds, span
 from steplab_worker.phases import WORDS
 
+NO_EFFECT = "No factor alone has an effect on the step time that the noise leaves beyond doubt"
+MUCH = 0.8  # of the typical threshold: a smallest one above that is not worth a word of its own
 Evidence = Literal["configurations", "phases", "scaling", "frameworks", "effects", "noise"]
 
 
@@ -30,10 +35,10 @@ def sentences(analysis: Analysis) -> list[Sentence]:
         advice = Sentence(analysis.noise.advice, "noise")
         return [Sentence("No trial of this study has been measured.", "configurations"), advice]
     answers: list[tuple[str, Evidence]] = [
+        (_frameworks(analysis), "frameworks"),
         (_fastest(analysis), "configurations"),
         (_where(analysis.groups[0], analysis), "phases"),
         (_scaling(analysis), "scaling"),
-        (_frameworks(analysis), "frameworks"),
         (_effect(analysis), "effects"),
         (_trust(analysis), "noise"),
     ]
@@ -41,14 +46,19 @@ def sentences(analysis: Analysis) -> list[Sentence]:
 
 
 def _label(group: Group, analysis: Analysis) -> str:
-    varied = {name: group.factors[name] for name in analysis.varied if name in group.factors}
+    return _levels(group.factors, analysis)
+
+
+def _levels(factors: Mapping[str, Level], analysis: Analysis) -> str:
+    varied = {name: factors[name] for name in analysis.varied if name in factors}
     return ", ".join(f"{name} {level}" for name, level in varied.items()) or "the only configuration"
 
 
 def _fastest(analysis: Analysis) -> str:
     best, *equals = analysis.fastest
     text = (
-        f"The highest throughput is {count(best.throughput)} samples/s with {_label(best, analysis)}: "
+        f"The highest throughput is {rate(best.throughput)} {rate_unit(analysis.batch_known)} with "
+        f"{_label(best, analysis)}: "
         f"a step takes {seconds(best.t_iter.median)}{_span(best)}."
     )
     if equals:
@@ -76,7 +86,7 @@ def _where(group: Group, analysis: Analysis) -> str:
 
 
 def _scaling(analysis: Analysis) -> str:
-    several = [group for group in analysis.groups if group.speedup and group.efficiency and group.efficiency != 1.0]
+    several = [group for group in analysis.groups if group.speedup and group.efficiency and group.workers > 1]
     if not several:
         return ""
     best = max(several, key=lambda group: group.efficiency or 0.0)
@@ -84,65 +94,103 @@ def _scaling(analysis: Analysis) -> str:
     assert best.speedup and worst.speedup
     text = f"More workers scale with {best.efficiency:.0%} efficiency at best ({_label(best, analysis)}: "
     text += f"speed-up {best.speedup.value:.2f}{_ends(best.speedup)})"
-    if worst is best:
-        return f"{text}.{_cause(analysis)}"
-    text += f" and {worst.efficiency:.0%} at worst ({_label(worst, analysis)})"
-    doubt = "" if _surely_above(best.speedup, worst.speedup, best, worst) else ", which noise alone could make"
-    return f"{text}{doubt}.{_cause(analysis)}"
+    if worst is not best:
+        text += f" and {worst.efficiency:.0%} at worst ({_label(worst, analysis)})"
+        text += "" if _surely_above(best, worst) else ", which noise alone could make"
+    return f"{text}.{_cause(analysis)}{_same_cores(analysis)}"
+
+
+def _same_cores(analysis: Analysis) -> str:
+    """The fair comparison of the several workers that do most, or how to make it."""
+    if not analysis.fair:
+        return ""
+    most = analysis.fair[0]
+    alike = {name: level for name, level in most.factors.items() if name not in ("workers", "threads")}
+    varied = [name for name in analysis.varied if name in alike]
+    return f" {most.told(', '.join(f'{name} {alike[name]}' for name in varied))}"
 
 
 def _ends(speedup: Ratio) -> str:
     return "" if speedup.low is None or speedup.high is None else f", {speedup.low:.2f} to {speedup.high:.2f}"
 
 
-def _surely_above(best: Ratio, worst: Ratio, first: Group, second: Group) -> bool:
-    """Whether two efficiencies' intervals are apart; those of a single trial say nothing about another process."""
-    if best.low is None or worst.high is None or min(first.t_iter.n, second.t_iter.n) == 1:
-        return False
-    return (first.efficiency or 0.0) * best.low / best.value > (second.efficiency or 0.0) * worst.high / worst.value
+def _surely_above(best: Group, worst: Group) -> bool:
+    """Whether the intervals of two efficiencies are apart."""
+    shares = [group.speedup.over(group.workers) for group in (best, worst) if group.speedup]
+    low, high = shares[0].low, shares[1].high
+    return low is not None and high is not None and low > high
 
 
 def _cause(analysis: Analysis) -> str:
-    """What costs most where scaling is worst, if that is beyond doubt."""
+    """What costs most in the configuration that surely loses most, if that is beyond doubt."""
     worst = analysis.why[0] if analysis.why else None
     if worst is None or not worst.causes or not worst.causes[0].sure or not worst.excess.sure:
         return ""
     first = worst.causes[0]
-    return f" Most is lost there to {first.title}: {seconds(first.amount.seconds)} of a step ({first.share:.0%})."
+    where = _levels(worst.factors, analysis)
+    return (
+        f" Most is lost with {where} to {first.title}: {seconds(first.amount.seconds)} of a step ({first.share:.0%})."
+    )
 
 
 def _frameworks(analysis: Analysis) -> str:
-    """Which frameworks are faster over all configurations, as far as that is real."""
+    """The frameworks in order, as far as that is real."""
+    if analysis.ranking is not None:
+        return analysis.ranking.sentence
     speed = [pair for pair in analysis.frameworks if pair.measure == "throughput" and pair.factors is None]
     real = [pair for pair in speed if pair.real]
-    if not speed:
-        return ""
     if not real:
-        return "No framework is faster than another over all configurations beyond doubt."
+        return ""
+    # Pairs that share too little for an order are told one by one.
     most = max(real, key=lambda pair: max(pair.ratio, 1 / pair.ratio))
-    ratio = max(most.ratio, 1 / most.ratio)
-    slower = most.second if most.better == most.first else most.first
-    text = f"The largest real difference of frameworks: {most.better} does {ratio:.2f} times the samples of {slower}"
-    return text + (f"; {len(real)} of {len(speed)} pairs differ beyond doubt." if len(speed) > 1 else ".")
+    return f"The frameworks have no common order. {most.sentence}"
 
 
 def _effect(analysis: Analysis) -> str:
-    sure = [effect for effect in analysis.effects if effect.differs]
-    if not sure:
-        return "No factor alone has an effect on the step time that the noise leaves beyond doubt."
-    most = max(sure, key=lambda effect: abs(effect.ratio - 1.0) if effect.ratio > 1 else 1 / effect.ratio - 1)
-    return (
-        f"The strongest single effect on the step time is {most.factor}: {most.level} instead of {most.reference} "
-        f"multiplies it by {most.ratio:.2f} ({most.low:.2f} to {most.high:.2f})."
-    )
+    experiment = analysis.designed
+    if not experiment.factors or experiment.error.kind == "none":
+        return ""
+    sure = [effect for effect in experiment.main if effect.differs]
+    if sure:
+        most = max(sure, key=lambda effect: max(effect.ratio, 1 / effect.ratio))
+        return (
+            f"The strongest single effect on the step time is {most.factor}: {most.level} instead of {most.reference} "
+            f"multiplies it by {most.ratio:.3g} ({most.low:.3g} to {most.high:.3g})."
+        )
+    powers = [trend for trend in experiment.trends if trend.differs]
+    if powers:
+        steep = max(powers, key=lambda trend: abs(trend.power))
+        ends = f"({steep.low:.2f} to {steep.high:.2f})"
+        return (
+            f"The step time goes as {steep.factor}^{steep.power:.2f} {ends}; no two of its levels alone are told apart."
+        )
+    together = [one for one in experiment.interactions if one.differs]
+    if together:
+        pair = " and ".join(together[0].factors)
+        return f"{NO_EFFECT}, but {pair} act together."
+    if analysis.verdicts.real_factors:
+        return ""  # the frameworks, as variants, have a sentence of their own
+    return f"{NO_EFFECT}."
 
 
 def _trust(analysis: Analysis) -> str:
     noise = analysis.noise
     if noise.between is None:
         return f"How far to trust this is unknown. {noise.advice}"
-    text = f"The measurements are {noise.verdict}: replicates differ by {noise.between:.1%}"
-    text += f", so differences below {noise.detectable:.0%} cannot be seen." if noise.detectable else "."
+    text = f"The measurements are {noise.verdict}: replicates differ by {spread_words(noise.between)}."
     failed = f" {analysis.failed} of {analysis.trials} trials failed." if analysis.failed else ""
     refused = f" {analysis.unsupported} of {analysis.trials} trials are unsupported." if analysis.unsupported else ""
-    return f"{text}{failed}{refused} {noise.advice}"
+    return f"{text}{threshold(noise)}{failed}{refused} {noise.advice}"
+
+
+def threshold(noise: Noise) -> str:
+    """From where on differences are seen: of two single configurations, of a factor, and what would halve it."""
+    if not noise.detectable or not noise.detectable_typical:
+        return ""
+    least, typical = noise.detectable, noise.detectable_typical
+    apart = by(1 + typical) if least > MUCH * typical else f"at least {by(1 + least)} (typically {by(1 + typical)})"
+    text = f" Two single configurations must differ by {apart} to be told apart"
+    if noise.detectable_effect:
+        text += f", a factor's levels by {by(1 + noise.detectable_effect)} on average over the design"
+    more = f"; {noise.halving} replicates instead of {noise.replicates} would halve that" if noise.halving else ""
+    return f"{text}{more}."

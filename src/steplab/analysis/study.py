@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 import pyarrow as pa
 
 from steplab.analysis.configurations import configurations
-from steplab.analysis.effects.analysis import designed
 from steplab.analysis.effects.findings import Designed, Effect
-from steplab.analysis.frameworks import Comparison, compare_frameworks
+from steplab.analysis.frameworks import Comparison
 from steplab.analysis.noise import Noise, judge
+from steplab.analysis.ranking import Ranking
+from steplab.analysis.scaling.fair_baseline import FairComparison
 from steplab.analysis.scaling.imbalance import Imbalance, imbalance
 from steplab.analysis.scaling.series import Scaling, series_of
 from steplab.analysis.scaling.why import Why, answers
-from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.unexplained import Unexplained, unexplained
+from steplab.analysis.verdicts import Verdicts, verdicts
 from steplab.core.trial import tally
 
 MOST_IMBALANCES = 5
@@ -29,7 +30,7 @@ class Analysis:
     """The findings of a study."""
 
     groups: list[Group]
-    designed: Designed
+    verdicts: Verdicts
     noise: Noise
     trials: int
     failed: int
@@ -37,22 +38,39 @@ class Analysis:
     varied: tuple[str, ...]  # the factors that take more than one level
     scaling: list[Scaling] = field(default_factory=list)
     why: list[Why] = field(default_factory=list)  # the least efficient configuration first
-    frameworks: list[Comparison] = field(default_factory=list)
     unexplained: list[Unexplained] = field(default_factory=list)  # phases that do not sum to the step
     imbalance: list[Imbalance] = field(default_factory=list)  # the trials in which ranks wait longest
+    batch_known: bool = True  # otherwise throughput counts steps
+
+    @property
+    def designed(self) -> Designed:
+        """The designed experiment."""
+        return self.verdicts.designed
 
     @property
     def effects(self) -> list[Effect]:
         """The main effects."""
-        return self.designed.main
+        return self.verdicts.designed.main
+
+    @property
+    def frameworks(self) -> list[Comparison]:
+        """The frameworks in pairs."""
+        return self.verdicts.frameworks
+
+    @property
+    def ranking(self) -> Ranking | None:
+        """The frameworks by throughput, with the groups of those that cannot be told apart."""
+        return self.verdicts.ranking
+
+    @property
+    def fair(self) -> list[FairComparison]:
+        """Several workers against one worker on the same cores."""
+        return self.verdicts.fair
 
     @property
     def fastest(self) -> list[Group]:
         """The configuration with the highest throughput, then those that cannot be told from it."""
-        if not self.groups:
-            return []
-        slower = surely_slower([group.throughput for group in self.groups], [group.t_iter for group in self.groups])
-        return [group for at, (group, sure) in enumerate(zip(self.groups, slower, strict=True)) if not at or not sure]
+        return self.verdicts.fastest
 
 
 def analyse(
@@ -66,17 +84,34 @@ def analyse(
     cells = configurations(trials, factors)
     groups = groups_of(cells)
     ended = tally(trials["status"] if len(trials) else ())
+    judged = verdicts(cells, groups, trials, factors)
     return Analysis(
         groups=sorted(groups, key=lambda group: -group.throughput),
-        designed=designed(trials, factors),
-        noise=judge(trials, factors),
+        verdicts=judged,
+        noise=_noise(trials, factors, judged),
         trials=len(trials),
         failed=ended.failed,
         unsupported=ended.unsupported,
         varied=tuple(name for name in factors if name in trials and trials[name].nunique(dropna=False) > 1),
         scaling=series_of(cells, groups),
-        why=answers(cells, groups),
-        frameworks=compare_frameworks(trials, factors),
+        why=answers(cells, judged.pairs),
         unexplained=unexplained(cells),
         imbalance=waiting,
+        batch_known=cells.batch_known,
+    )
+
+
+def _noise(trials: pd.DataFrame, factors: Sequence[str], judged: Verdicts) -> Noise:
+    """The noise with what the verdicts leave visible."""
+    seen = judged.visible
+    least, typical, effect = (
+        None if ratio is None else ratio - 1 for ratio in (seen.configurations, seen.typical, seen.effect)
+    )
+    return replace(
+        judge(trials, factors),
+        detectable=least,
+        detectable_typical=typical,
+        detectable_effect=effect,
+        replicates=seen.replicates,
+        halving=seen.halving,
     )

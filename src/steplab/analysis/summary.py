@@ -1,4 +1,7 @@
-"""One row per configuration: median step time with its interval, phases, imbalance, speed-up, efficiency."""
+"""One row per configuration: median step time with its interval, phases, imbalance, speed-up, efficiency.
+
+The interval of a speed-up holds for all speed-ups of the study at once, so that it decides whether there is one.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,15 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.statistics.differences import Difference, critical, difference
 from steplab.analysis.statistics.intervals import Interval, median_intervals, ratio_error
 from steplab.core.trial import Level
 from steplab_worker.phases import SHARES
 
-LEVEL = 0.95
-
 
 @dataclass(frozen=True)
 class Ratio:
-    """A speed-up with its interval; none where one of the two times has none."""
+    """A speed-up with its interval; none where one of the two times is that of a single trial."""
 
     value: float
     low: float | None
@@ -45,6 +47,7 @@ class Group:
     observer_cost: float | None
     speedup: Ratio | None = None
     efficiency: float | None = None
+    workers: int = 1
 
     @property
     def phased_apart(self) -> str:
@@ -98,37 +101,26 @@ def _with_speedups(groups: Sequence[Group], cells: Configurations) -> list[Group
     """
     workers, series = cells.workers.tolist(), cells.series.tolist()
     alone = {own: group for group, own, count in zip(groups, series, workers, strict=True) if count == 1}
+    questions = sum(count > 1 and own in alone for own, count in zip(series, workers, strict=True))
     compared = []
     for group, own, count in zip(groups, series, workers, strict=True):
         base = alone.get(own)
         if base is None:
-            compared.append(group)
+            compared.append(replace(group, workers=count))
             continue
-        speedup = _ratio(group, base) if count > 1 else Ratio(1.0, 1.0, 1.0)
-        compared.append(replace(group, speedup=speedup, efficiency=speedup.value / count))
+        speedup = throughput_ratio(group, base, questions) if count > 1 else Ratio(1.0, 1.0, 1.0)
+        compared.append(replace(group, speedup=speedup, efficiency=speedup.value / count, workers=count))
     return compared
 
 
-def _ratio(group: Group, base: Group) -> Ratio:
-    """The ratio of two throughputs; independent errors add in squares on the log scale."""
-    from scipy.special import stdtrit
+def throughput_ratio(group: Group, base: Group, questions: float) -> Ratio:
+    """The ratio of two throughputs, as one of several questions that are judged at once."""
+    found = throughput_difference(group, base, questions)
+    return Ratio(found.ratio, found.low, found.high)
 
-    value = group.throughput / base.throughput
+
+def throughput_difference(group: Group, base: Group, questions: float) -> Difference:
+    """The same with its verdict; independent errors add in squares on the log scale."""
     known = ratio_error(group.t_iter, base.t_iter)
-    if known is not None:
-        up = down = float(stdtrit(known[1], (1 + LEVEL) / 2)) * known[0]
-    elif group.t_iter.ends is None or base.t_iter.ends is None:
-        return Ratio(value, None, None)
-    else:
-        up = math.hypot(_below(group.t_iter), _above(base.t_iter))
-        down = math.hypot(_above(group.t_iter), _below(base.t_iter))
-    return Ratio(value, value * math.exp(-down), value * math.exp(up))
-
-
-def _below(interval: Interval) -> float:
-    """How far an interval goes down, on the log scale."""
-    return math.log(interval.median / interval.low) if interval.low else math.inf
-
-
-def _above(interval: Interval) -> float:
-    return math.log(interval.high / interval.median) if interval.high else math.inf
+    half = None if known is None else float(critical(known[1], questions)) * known[0]
+    return difference(math.log(group.throughput / base.throughput), half)

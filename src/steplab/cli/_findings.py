@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from steplab.api.results.findings import (
 )
 from steplab.cli._output import console, table
 from steplab.core.trial import Level
-from steplab.core.units import seconds, span
+from steplab.core.units import by, rate, rate_unit, seconds, span
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -64,14 +65,22 @@ def configurations(view: View) -> None:
             _label(group.factors, analysis.varied),
             seconds(group.t_iter.median),
             span(*group.t_iter.ends) if group.t_iter.ends else "",
-            f"{group.throughput:.0f}",
+            rate(group.throughput),
             f"{group.speedup.value:.2f}" if group.speedup else "",
             f"{group.efficiency:.0%}" if group.efficiency else "",
             f"{group.lif:.2f}" if group.lif else "",
         ]
         for group in view.shown(analysis.groups)
     ]
-    columns = [_heading(analysis.varied), "t_iter", "95 % interval", "samples/s", "S", "eff.", "LIF"]
+    columns = [
+        _heading(analysis.varied),
+        "t_iter",
+        "95 % interval",
+        rate_unit(analysis.batch_known),
+        "S",
+        "eff.",
+        "LIF",
+    ]
     console().print(table(columns, rows, title="configurations (S: speed-up against one worker)"))
     view.rest(analysis.groups)
 
@@ -197,9 +206,11 @@ def _causes(one: Why) -> None:
         show.print(table(["cause", "per step", "95 % interval", "share", "doubt"], rows))
     for help_ in one.helps[:3]:
         kind = "measured" if help_.measured else "predicted"
-        show.print(
-            f"  {help_.gain:.2f} × the throughput ({kind}): {help_.action}. {_capital(help_.how)}.", markup=False
-        )
+        ends = "" if help_.low is None else f", {help_.low:.2f} to {help_.high:.2f}"
+        text = f"  {help_.gain:.2f} × the throughput ({kind}{ends}): {help_.action}. {_capital(help_.how)}."
+        show.print(text, markup=False)
+    if one.fair:
+        show.print(f"  {one.fair}", markup=False)
 
 
 def _seconds(value: float | None) -> str:
@@ -212,10 +223,11 @@ def _capital(text: str) -> str:
 
 
 def frameworks(view: View) -> None:
-    """Frameworks compared, pair by pair."""
+    """Frameworks in order, then compared pair by pair."""
     found = view.analysis.frameworks
     if not found:
         return
+    _ranking(view)
     names = tuple(name for name in view.analysis.varied if name != "framework")
     rows = [
         [
@@ -228,9 +240,19 @@ def frameworks(view: View) -> None:
         ]
         for one in view.shown(found)
     ]
-    columns = ["frameworks", "measure", _heading(names), "ratio", "95 %", "Holm"]
+    columns = ["frameworks", "measure", _heading(names), "ratio", "95 % of all", "verdict"]
     console().print(table(columns, rows, title="frameworks, paired by configuration and replicate", left=3))
     view.rest(found)
+
+
+def _ranking(view: View) -> None:
+    """The frameworks by throughput, with letters for those that cannot be told apart."""
+    order = view.analysis.ranking
+    if order is None:
+        return
+    rows = [[place.framework, f"{place.ratio:.2f}", place.letters] for place in order.places]
+    title = f"frameworks by {order.measure} (those that share a letter cannot be told apart)"
+    console().print(table(["framework", "of the first", "group"], rows, title=title))
 
 
 def effects(view: View) -> None:
@@ -271,8 +293,8 @@ def noise(view: View) -> None:
     """How noisy the study is."""
     one = view.analysis.noise
     parts = [f"noise: {one.verdict}"]
-    parts += [f"between replicates {one.between:.1%}"] if one.between is not None else []
-    parts += [f"within a trial {one.within:.1%}"] if one.within is not None else []
+    parts += [f"between replicates {by(math.exp(one.between))}"] if one.between is not None else []
+    parts += [f"within a trial {by(1 + one.within)}"] if one.within is not None else []
     parts += [f"other programs {one.others:.0%} of the machine"] if one.others is not None else []
     console().print(", ".join(parts), markup=False)
 

@@ -47,6 +47,46 @@ def count(value: float) -> str:
     return _scaled(value, ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")), (1.0, ""))
 
 
+def rate(value: float) -> str:
+    """A throughput: three digits at least, however slow a step is.
+
+    >>> rate(316.4), rate(0.0421), rate(18234.0)
+    ('316', '0.0421', '18.2 k')
+    """
+    return count(value)
+
+
+def rate_unit(batch_known: bool) -> str:
+    """What a throughput counts: samples only where it is known how many a step holds."""
+    return "samples/s" if batch_known else "steps/s"
+
+
+def by(ratio: float) -> str:
+    """How far a ratio is from 1: in per cent, or as a factor from 2 on.
+
+    >>> by(1.123), by(0.5), by(1.0042), by(22.08)
+    ('12 %', 'a factor of 2', '0.42 %', 'a factor of 22.1')
+    """
+    far = max(ratio, 1 / ratio) if ratio > 0 else math.inf
+    if not math.isfinite(far):
+        return "any factor"
+    if far >= 1.995:
+        return f"a factor of {far:.3g}"
+    percent = 100 * (far - 1)
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
+def more_or_less(ratio: float) -> str:
+    """A ratio as a change: per cent up to twice, then as so many times.
+
+    >>> more_or_less(1.12), more_or_less(0.9), more_or_less(22.08), more_or_less(0.04)
+    ('+12 %', '−10 %', '22.1 times', '0.04 times')
+    """
+    if not 0.5 <= ratio < 1.995:
+        return f"{ratio:.3g} times"
+    return f"{'+' if ratio >= 1 else '−'}{abs(100 * (ratio - 1)):.2g} %"
+
+
 def size(value: float) -> str:
     """A number of bytes.
 

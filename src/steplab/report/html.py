@@ -108,7 +108,8 @@ def _doubts(noise: Noise) -> list[tuple[str, str]]:
     shares = (
         ("replicates differ by", noise.between),
         ("iterations inside a trial spread by", noise.within),
-        ("smallest difference that can be seen", noise.detectable),
+        ("two single configurations are told apart from a difference of", noise.detectable),
+        ("a factor's levels, on average over the design, from", noise.detectable_effect),
         ("trials that drift", noise.drifting),
         ("the machine's CPU time taken by other programs", noise.others),
     )

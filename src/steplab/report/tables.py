@@ -92,10 +92,10 @@ def anova(data: ReportData) -> PageTable:
     columns = (
         Column("term", "term", "text"), Column("df", "degrees of freedom"),
         Column("share", "share of the variation", unit="%", scale=100.0), Column("f", "F"), Column("p", "p"),
-        Column("holm", "p (Holm)"),
+        Column("verdict", "verdict", "text"),
     )  # fmt: skip
     rows: list[list[Cell]] = [
-        [row.term, row.df, cell(row.share), cell(row.f), cell(row.p), cell(row.holm)]
+        [row.term, row.df, cell(row.share), cell(row.f), cell(row.p), "real" if row.differs else ""]
         for row in data.analysis.designed.anova
     ]
     return PageTable("anova", "Analysis of variance", columns, rows)

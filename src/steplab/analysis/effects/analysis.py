@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -39,6 +39,7 @@ from steplab.analysis.effects.layout import Layout, layout
 from steplab.analysis.effects.residual_checks import Residuals
 from steplab.analysis.effects.residual_checks import residual_checks as look_at
 from steplab.analysis.effects.unequal_noise import UnequalNoise, cell_noise
+from steplab.analysis.statistics.differences import LEVEL
 from steplab.analysis.statistics.holm import holm
 from steplab.analysis.statistics.variances import Moderated
 
@@ -64,7 +65,10 @@ def designed(trials: pd.DataFrame, factors: Sequence[str]) -> Designed:
     marginal = Marginal(model.fit, plan, logged, model.error.spread, model.error.df, model.unequal(model.fit))
     mains = [term.factors[0] for term in model.kept if len(term.factors) == 1 and term.factors[0] < len(plan.factors)]
     pairs = [(term.factors[0], term.factors[1]) for term in model.kept if len(term.factors) == 2]
+    slopes = [at for at in model.fit.chosen if _is_slope(model.fit.design.terms[at], plan)]
     known = model.error.kind != "none"
+    main, trends = contrasts.factor_findings(marginal, mains, slopes) if known else ([], [])
+    together = contrasts.interactions(marginal, pairs) if known else []
     return Designed(
         factors=tuple(factor.name for factor in plan.factors) + tuple(slope.name for slope in plan.slopes),
         levels=tuple(len(factor.levels) for factor in plan.factors),
@@ -73,12 +77,12 @@ def designed(trials: pd.DataFrame, factors: Sequence[str]) -> Designed:
         scale=model.scale,
         error=model.error,
         sums="III" if plan.grid and not plan.missing else "II",
-        main=contrasts.effects(marginal, mains) if known else [],
-        interactions=contrasts.interactions(marginal, pairs) if known else [],
-        anova=_table(model),
+        main=main,
+        interactions=together,
+        anova=with_verdicts(_table(model), main, trends, together),
         means=[mean for at in mains for mean in contrasts.means(marginal, (at,))],
         pair_means=[mean for pair in pairs for mean in contrasts.means(marginal, pair)],
-        trends=_trends(marginal, mains) if known else [],
+        trends=trends,
         checks=look_at(model.residuals),
         missing=plan.missing,
         broken=plan.broken,
@@ -328,11 +332,18 @@ def _compared(
     return float(f), float(distribution.sf(f, df, freedom))
 
 
-def _trends(marginal: Marginal, mains: Sequence[int]) -> list[Trend]:
-    plan, chosen = marginal.plan, marginal.fit.chosen
-    found = [contrasts.trend(marginal, at) for at in mains]
-    for at in chosen:
-        position = marginal.fit.design.terms[at].factors
-        if len(position) == 1 and position[0] >= len(plan.factors):
-            found.append(contrasts.slope_trend(marginal, at, plan.slopes[position[0] - len(plan.factors)]))
-    return [trend for trend in found if trend is not None]
+def _is_slope(term: Term, plan: Layout) -> bool:
+    return len(term.factors) == 1 and term.factors[0] >= len(plan.factors)
+
+
+def with_verdicts(
+    rows: Sequence[AnovaRow], main: Sequence[Effect], trends: Sequence[Trend], together: Sequence[Interaction]
+) -> list[AnovaRow]:
+    """The lines with the verdicts of their comparisons; the rest of higher order has none but its F test."""
+    real: set[tuple[str, ...]] = {(effect.factor,) for effect in main if effect.differs}
+    real |= {(trend.factor,) for trend in trends if trend.differs}
+    real |= {interaction.factors for interaction in together if interaction.differs}
+    return [
+        replace(row, differs=row.factors in real if row.factors else row.holm is not None and row.holm < 1 - LEVEL)
+        for row in rows
+    ]

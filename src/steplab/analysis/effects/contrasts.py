@@ -18,12 +18,13 @@ from steplab.analysis.effects.anova import Fit
 from steplab.analysis.effects.findings import Effect, Interaction, Mean, Trend
 from steplab.analysis.effects.layout import Factor, Layout, Slope
 from steplab.analysis.effects.unequal_noise import UnequalNoise
+from steplab.analysis.statistics.differences import ROUNDING, Difference, difference
 from steplab.analysis.statistics.intervals import separate_quantiles, simultaneous_quantile
+from steplab.core.trial import Level
 
 Array = NDArray[np.float64]
 CURVED = 0.01  # p below which a power law is not the whole story
 FEWEST_FOR_TREND = 3
-ROUNDING = 1e-9  # an effect smaller than that is arithmetic
 
 
 @dataclass(frozen=True)
@@ -119,18 +120,72 @@ def means(model: Marginal, members: tuple[int, ...]) -> list[Mean]:
     return made
 
 
-def effects(model: Marginal, members: Sequence[int]) -> list[Effect]:
-    """Every level of these factors against the first, all intervals at once."""
-    labels, values, gradients = [], [], []
-    for at in members:
-        factor = model.plan.factors[at]
-        logs, slopes = model.logs(model.rows((at,)))
-        for code in range(1, len(factor.levels)):
-            labels.append((factor.name, factor.levels[code], factor.levels[0]))
-            values.append(float(logs[code] - logs[0]))
-            gradients.append(slopes[code] - slopes[0])
-    found = zip(labels, _joint(model, values, gradients), strict=True)
-    return [Effect(*label, ratio, low, high, differs) for label, (ratio, low, high, differs) in found]
+@dataclass(frozen=True)
+class _Asked:
+    """A question about a factor: an effect (level and reference) or a power (neither), its estimate and gradient."""
+
+    factor: str
+    value: float
+    gradient: Array
+    level: Level | None = None
+    reference: Level | None = None
+    straight: bool = True
+    p_curved: float | None = None
+
+
+def factor_findings(model: Marginal, members: Sequence[int], slopes: Sequence[int]) -> tuple[list[Effect], list[Trend]]:
+    """Effects and powers of categories (`members`) and slopes (terms of the design), all intervals at once.
+
+    Levels are compared with the first one, a slope's largest value with its smallest. Effects and powers are one
+    family of questions, so that none is real by its power alone where its effects are not judged as strictly.
+    """
+    asked = [question for at in members for question in _levels_asked(model, at)]
+    asked += [question for at in slopes if (question := _slope_asked(model, at)) is not None]
+    asked += [question for at in members if (question := _power_asked(model, at)) is not None]
+    asked += [question for at in slopes if (question := _slope_power_asked(model, at)) is not None]
+    halves = _joint_halves(model, [question.gradient for question in asked])
+    judged = [(question, difference(question.value, half), half) for question, half in zip(asked, halves, strict=True)]
+    return (
+        [_effect(question, found) for question, found, _ in judged if question.level is not None],
+        [_trend(question, found, half) for question, found, half in judged if question.level is None],
+    )
+
+
+def _effect(asked: _Asked, found: Difference) -> Effect:
+    assert asked.level is not None and asked.reference is not None
+    return Effect(asked.factor, asked.level, asked.reference, *_numbers(found))
+
+
+def _trend(asked: _Asked, found: Difference, half: float) -> Trend:
+    ends = asked.value - half, asked.value + half
+    return Trend(asked.factor, asked.value, *ends, asked.straight, asked.p_curved, found.differs)
+
+
+def _levels_asked(model: Marginal, at: int) -> list[_Asked]:
+    """Every level of a factor against the first."""
+    factor = model.plan.factors[at]
+    logs, slopes = model.logs(model.rows((at,)))
+    first, *others = factor.levels
+    return [
+        _Asked(factor.name, float(logs[code] - logs[0]), slopes[code] - slopes[0], level, first)
+        for code, level in enumerate(others, start=1)
+    ]
+
+
+def _slope_asked(model: Marginal, at: int) -> _Asked | None:
+    """The largest value of a number that counts as one slope against its smallest."""
+    slope = _slope_of(model, at)
+    rows = np.zeros((2, len(model.fit.at)))
+    rows[:, model.fit.place(0)] = 1.0
+    rows[:, model.fit.place(at)] = np.array([[slope.values.min()], [slope.values.max()]])
+    if not model.logged and not (rows @ model.fit.beta > 0).all():
+        return None
+    logs, gradients = model.logs(rows)
+    return _Asked(slope.name, float(logs[1] - logs[0]), gradients[1] - gradients[0], slope.most, slope.least)
+
+
+def _slope_of(model: Marginal, at: int) -> Slope:
+    return model.plan.slopes[model.fit.design.terms[at].factors[0] - len(model.plan.factors)]
 
 
 def interactions(model: Marginal, pairs: Sequence[tuple[int, int]]) -> list[Interaction]:
@@ -147,8 +202,16 @@ def interactions(model: Marginal, pairs: Sequence[tuple[int, int]]) -> list[Inte
             labels.append(((first.name, second.name), *levels))
             values.append(beyond[0])
             gradients.append(beyond[1])
-    found = zip(labels, _joint(model, values, gradients), strict=True)
-    return [Interaction(*label, ratio, low, high, differs) for label, (ratio, low, high, differs) in found]
+    found = [difference(value, half) for value, half in zip(values, _joint_halves(model, gradients), strict=True)]
+    return [
+        Interaction(pair, levels, references, *_numbers(one))
+        for (pair, levels, references), one in zip(labels, found, strict=True)
+    ]
+
+
+def _numbers(found: Difference) -> tuple[float, float, float, bool]:
+    assert found.low is not None and found.high is not None
+    return found.ratio, found.low, found.high, found.differs
 
 
 def _beyond(model: Marginal, both: Array, first: Array, second: Array, neither: Array) -> tuple[float, Array] | None:
@@ -160,21 +223,15 @@ def _beyond(model: Marginal, both: Array, first: Array, second: Array, neither: 
     return (float(np.log(time / expected)), both / time - alone / expected) if min(time, expected) > 0 else None
 
 
-def _joint(
-    model: Marginal, values: Sequence[float], gradients: Sequence[Array]
-) -> list[tuple[float, float, float, bool]]:
-    """Ratios, simultaneous intervals, and whether 1 lies outside."""
-    if not values:
+def _joint_halves(model: Marginal, gradients: Sequence[Array]) -> list[float]:
+    """Half the widths of intervals that hold all at once."""
+    if not gradients:
         return []
     stacked = np.array(gradients)
-    half = model.joint_quantiles(stacked) * model.errors(stacked)
-    return [
-        (_exp(value), _exp(value - by), _exp(value + by), abs(value) > max(float(by), ROUNDING))
-        for value, by in zip(values, half, strict=True)
-    ]
+    return [float(half) for half in model.joint_quantiles(stacked) * model.errors(stacked)]
 
 
-def trend(model: Marginal, at: int) -> Trend | None:
+def _power_asked(model: Marginal, at: int) -> _Asked | None:
     """The power law through a numeric factor's marginal means, and whether it is all there is."""
     from scipy.stats import f
 
@@ -185,7 +242,6 @@ def trend(model: Marginal, at: int) -> Trend | None:
     x = np.log(np.array(numbers, dtype=float))
     logs, gradients = model.logs(model.rows((at,)))
     weights = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
-    power, half = float(weights @ logs), float(model.halves((weights @ gradients)[None, :])[0])
     # What a straight line leaves of the means, tested as one hypothesis: contrasts orthogonal to 1 and x.
     rest = np.linalg.svd(np.vstack([np.ones_like(x), x]))[2][2:]
     bent, spread = rest @ logs, model.unit(rest @ gradients)
@@ -195,17 +251,17 @@ def trend(model: Marginal, at: int) -> Trend | None:
     else:
         p = None
     straight = p >= CURVED if p is not None else bool((np.abs(bent) <= ROUNDING).all())
-    return Trend(factor.name, power, power - half, power + half, straight, p)
+    return _Asked(factor.name, float(weights @ logs), weights @ gradients, straight=straight, p_curved=p)
 
 
-def slope_trend(model: Marginal, at: int, slope: Slope) -> Trend | None:
+def _slope_power_asked(model: Marginal, at: int) -> _Asked | None:
     """The power of a number that counts as one slope (term `at` of the design), where the analysis is in logarithms."""
+    slope = _slope_of(model, at)
     if not (model.logged and slope.logged):
         return None
-    row = np.zeros((1, len(model.fit.at)))
-    row[0, model.fit.place(at)] = 1.0 / slope.spread
-    power, half = float(row[0] @ model.fit.beta), float(model.halves(row)[0])
-    return Trend(slope.name, power, power - half, power + half, True, None)
+    row = np.zeros(len(model.fit.at))
+    row[model.fit.place(at)] = 1.0 / slope.spread
+    return _Asked(slope.name, float(row @ model.fit.beta), row)
 
 
 def _exp(value: float) -> float:

@@ -16,7 +16,8 @@ CheckName = Literal["normality", "equal variance", "independence", "outliers"]
 class Effect:
     """How a level compares with its factor's reference level; `ratio` multiplies the step time.
 
-    The interval is simultaneous: all main effects of a study lie in theirs with 95 % confidence.
+    The interval is simultaneous: all main effects of a study lie in theirs with 95 % confidence. Of a number that
+    counts as one slope the largest value is compared with the smallest.
     """
 
     factor: str
@@ -46,7 +47,11 @@ class Interaction:
 
 @dataclass(frozen=True)
 class AnovaRow:
-    """A line of the analysis of variance; `holm` is the p-value corrected for the number of terms tested."""
+    """A line of the analysis of variance; `holm` is the p-value corrected for the number of terms tested.
+
+    `differs` is the verdict: whether an effect, power or combination of the term is real. The p-values of the F test
+    stand beside it for the curious; no sentence is made from them.
+    """
 
     term: str
     factors: tuple[str, ...]
@@ -56,6 +61,7 @@ class AnovaRow:
     f: float | None
     p: float | None
     holm: float | None
+    differs: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,10 @@ class Mean:
 
 @dataclass(frozen=True)
 class Trend:
-    """The power of a numeric factor in the step time: t grows as level^power."""
+    """The power of a numeric factor in the step time: t grows as level^power.
+
+    The interval is simultaneous, together with those of all main effects.
+    """
 
     factor: str
     power: float
@@ -83,6 +92,7 @@ class Trend:
     high: float
     straight: bool  # whether a power law says all that the levels say
     p_curved: float | None
+    differs: bool = False  # whether the power is surely not 0
 
 
 @dataclass(frozen=True)

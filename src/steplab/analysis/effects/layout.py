@@ -41,6 +41,8 @@ class Slope:
     values: Array
     spread: float
     logged: bool
+    least: Level = 0
+    most: Level = 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,8 @@ def _slope(ok: pd.DataFrame, name: str) -> Slope:
     logged = bool((values > 0).all())
     moved = np.log(values) if logged else values
     spread = float(moved.std())
-    return Slope(name, (moved - moved.mean()) / spread, spread, logged)
+    ends = (plain_level(ok[name].min()), plain_level(ok[name].max()))
+    return Slope(name, (moved - moved.mean()) / spread, spread, logged, *ends)
 
 
 def _blocks(ok: pd.DataFrame) -> tuple[Codes, tuple[str, ...]]:

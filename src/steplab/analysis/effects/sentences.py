@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from steplab.analysis.effects.findings import AnovaRow, Designed, Effect, Interaction, MissingCell
+from steplab.analysis.effects.findings import Designed, Effect, Interaction, MissingCell
 from steplab.core.trial import UNSUPPORTED, Level
 
-TABLE_COLUMNS = ("term", "df", "share", "F", "p (Holm)")
-SURE = 0.05
+TABLE_COLUMNS = ("term", "df", "share", "F", "verdict")
 SHOWN = 3
+REAL = "real"  # the word for a difference whose interval leaves 1 out
 
 
 def describe(experiment: Designed) -> list[str]:
@@ -25,7 +25,7 @@ def describe(experiment: Designed) -> list[str]:
 def table_rows(experiment: Designed) -> list[tuple[str, ...]]:
     """The analysis of variance as cells of text under `TABLE_COLUMNS`; at most 80 columns wide."""
     return [
-        (_short(row.term), str(row.df), f"{row.share:.1%}", _number(row.f), _probability(row.holm))
+        (_short(row.term), str(row.df), f"{row.share:.1%}", _number(row.f), REAL if row.differs else "")
         for row in experiment.anova
     ]
 
@@ -40,7 +40,7 @@ def effect_rows(experiment: Designed) -> list[tuple[str, ...]]:
             _short(label, 46),
             f"{effect.ratio:.3g}",
             f"{effect.low:.3g}–{effect.high:.3g}",
-            "yes" if effect.differs else "",
+            REAL if effect.differs else "",
         )
         for label, effect in rows
     ]
@@ -68,16 +68,14 @@ def _freedom(df: int) -> str:
 
 def _terms(experiment: Designed) -> list[str]:
     """Which terms matter, the largest share first."""
-    sure = sorted(_sure(experiment.anova), key=lambda row: -row.share)
+    if experiment.error.kind == "none":
+        return []  # the sentence on noise says why nothing is claimed
+    sure = sorted((row for row in experiment.anova if row.differs), key=lambda row: -row.share)
     if not sure:
         return ["No factor and no pair of factors has an effect that the noise leaves beyond doubt."]
     parts = [f"{row.term} {row.share:.0%}" if row.share >= 0.005 else f"{row.term} below 1 %" for row in sure[:5]]
     more = f", and {len(sure) - 5} more terms" if len(sure) > 5 else ""
     return [f"Of the variation, these explain: {', '.join(parts)}{more}."]
-
-
-def _sure(rows: Iterable[AnovaRow]) -> list[AnovaRow]:
-    return [row for row in rows if row.holm is not None and row.holm < SURE]
 
 
 def _size(effect: Effect | Interaction) -> float:
@@ -117,12 +115,11 @@ def _levels(names: Sequence[str], levels: Sequence[Level]) -> str:
 
 def _trends(experiment: Designed) -> list[str]:
     """The power laws of the numeric factors that matter."""
-    sure = {row.term for row in _sure(experiment.anova)}
     return [
         f"The step time goes as {trend.factor}^{trend.power:.2f} ({trend.low:.2f} to {trend.high:.2f})"
         + ("." if trend.straight else ", but bends: a power law is not all there is to it.")
         for trend in experiment.trends
-        if trend.factor in sure
+        if trend.differs
     ]
 
 
@@ -176,7 +173,3 @@ def _short(text: str, most: int = 40) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else "∞" if value == float("inf") else f"{value:.3g}"
-
-
-def _probability(value: float | None) -> str:
-    return "" if value is None else "<0.0001" if value < 1e-4 else f"{value:.4f}"

@@ -9,8 +9,9 @@ LIF = N·max c_i/Σ c_i, the slowest rank computes LIF·c and the others (N − 
     loader        t_io
     overhead      t_h2d + t_md + t_u + t_other
 
-each less its ideal. They sum to the phased step's excess; what the native step's excess differs from that, beyond
-what overlap hides, is `unexplained`. Means over replicates, which add up; intervals by Welch's t.
+each less its ideal. They are medians over replicates, as all other times are; intervals are Welch's t with the variance
+of a median. Medians do not add up exactly: what the parts leave of the native step's excess, beyond what overlap hides,
+is `unexplained`. The excess itself is that of the efficiency which the tables show, with its interval.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations, Indices
+from steplab.analysis.statistics.intervals import median_variance
 from steplab_worker.phases import EXCHANGE, LAYERED, SHARES
 
 Array = NDArray[np.float64]
@@ -53,7 +55,8 @@ class Excess:
     estimate: pd.DataFrame
     low: pd.DataFrame
     high: pd.DataFrame
-    mean: pd.DataFrame  # means of the parts, by configuration
+    median: pd.DataFrame  # of the parts, by configuration
+    trials: dict[str, Array]  # the parts of each trial
 
     def amount(self, at: int, part: str) -> Amount:
         """One part of one pair."""
@@ -113,20 +116,24 @@ def excess(cells: Configurations, many: Indices, base: Indices, level: float = 0
     """Parts with several workers less the ideal share of those with one, with intervals by Welch's t."""
     from scipy.stats import t
 
-    of = parts(cells).groupby(cells.of)
-    mean, variance, n = of.mean(), of.var(ddof=1), of.count()
+    trials = parts(cells)
+    of = trials.groupby(cells.of)
+    median, variance, n = of.median(), of.var(ddof=1), of.count()
+    known = {int(one): median_variance(int(one)) if one else np.nan for one in np.unique(n.to_numpy())}
+    spread = variance.to_numpy() * n.map(known.__getitem__).to_numpy()
     ideal = np.where(cells.strong[many], 1.0 / cells.workers[many], 1.0)[:, None]
-    estimate = mean.to_numpy()[many] - ideal * mean.to_numpy()[base]
+    estimate = median.to_numpy()[many] - ideal * median.to_numpy()[base]
     with np.errstate(invalid="ignore", divide="ignore"):
-        own = variance.to_numpy()[many] / n.to_numpy()[many]
-        theirs = ideal**2 * variance.to_numpy()[base] / n.to_numpy()[base]
+        own, theirs = spread[many], ideal**2 * spread[base]
         counts = n.to_numpy()[many] - 1, n.to_numpy()[base] - 1
         freedom = (own + theirs) ** 2 / (own**2 / counts[0] + theirs**2 / counts[1])
         # Without any noise there are no degrees of freedom to speak of, and no width either.
         half = np.where(own + theirs > 0, t.ppf((1 + level) / 2, freedom) * np.sqrt(own + theirs), 0.0)
         half = np.where((counts[0] > 0) & (counts[1] > 0), half, np.nan)
 
+    by_trial = {str(name): values.to_numpy(dtype=float) for name, values in trials.items()}
+
     def framed(values: Array) -> pd.DataFrame:
         return pd.DataFrame(values, columns=list(PARTS))
 
-    return Excess(many, base, framed(estimate), framed(estimate - half), framed(estimate + half), mean)
+    return Excess(many, base, framed(estimate), framed(estimate - half), framed(estimate + half), median, by_trial)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.pairs import Pairs, speedups
+from steplab.analysis.scaling.fair_baseline import VIRTUAL, fair_comparisons, fair_ratios
 from steplab.analysis.scaling.gradients import gradient_bytes, latency_of, ring_bytes
 from steplab.analysis.scaling.lost_time import Amount, Excess, excess
 from steplab.analysis.scaling.remedies import UNBALANCED, Help, Situation, helps
 from steplab.analysis.summary import Group, groups_of
 from steplab.core.trial import Level, accumulation
-from steplab.core.units import seconds, size
+from steplab.core.units import more_or_less, seconds, size, span
 from steplab_worker.phases import LAYERED, WORDS
 
 Key = Literal["contention", "waiting", "communication", "bytes", "latency", "loader", "overhead"]
@@ -29,7 +31,6 @@ TITLES: dict[Key, str] = {
     "overhead": "overhead of each step",
 }
 UNSURE = "one trial of each, so nothing tells this from noise"
-VIRTUAL = ("synthetic", "replay")
 Told = tuple[Key, Amount, str]
 MOST_ANSWERS = 200  # nobody reads more
 
@@ -61,18 +62,21 @@ class Why:
     hidden_s: float  # communication behind back-propagation
     unexplained_s: float  # of the excess, by no phase
     oversubscribed: str  # "4 ranks × 2 threads on 2 CPUs", or empty
-    helps: tuple[Help, ...]  # the largest predicted gain first
+    helps: tuple[Help, ...]  # the largest gain first; only where the loss is beyond noise
     answer: str
+    fair: str = ""  # the comparison with one worker on the same cores, or how to make it
 
 
 def why(trials: pd.DataFrame, factors: Sequence[str]) -> list[Why]:
     """An answer for configurations with several workers and a one-worker base: the least efficient, that one first."""
     cells = configurations(trials, factors)
-    return answers(cells, groups_of(cells))
+    groups = groups_of(cells)
+    return answers(cells, Pairs(groups, speedups(cells, groups)))
 
 
-def answers(cells: Configurations, groups: Sequence[Group]) -> list[Why]:
-    """The same, from configurations whose groups are known."""
+def answers(cells: Configurations, pairs: Pairs) -> list[Why]:
+    """The same, from configurations whose groups and verdicts are known; losses beyond noise come first."""
+    groups = pairs.groups
     if not len(cells):
         return []
     alone = {int(s): at for at, (s, n) in enumerate(zip(cells.series, cells.workers, strict=True)) if n == 1}
@@ -85,58 +89,71 @@ def answers(cells: Configurations, groups: Sequence[Group]) -> list[Why]:
     latencies = _latencies(cells, sizes, lost)
     crowded = _crowded(cells)
     worst = sorted(range(len(many)), key=lambda i: groups[int(many[i])].efficiency or 0.0)[:MOST_ANSWERS]
+    fair = {str(one.factors): one.sentence for one in fair_comparisons(cells, groups)}
+    cores = dict(list(fair_ratios(cells, groups)))
     explained = [
-        _answer(cells, groups, lost, i, sizes.get(at), latencies.get(at), crowded[at])
+        replace(
+            _answer(cells, pairs, lost, i, sizes.get(at), latencies.get(at), crowded[at], cores.get(at)),
+            fair=fair.get(str(groups[at].factors), ""),
+        )
         for i, at in ((i, int(many[i])) for i in worst)
     ]
-    return sorted(explained, key=lambda answer: answer.efficiency)
+    return sorted(explained, key=lambda answer: (not answer.excess.sure, answer.efficiency))
 
 
 def _answer(
-    cells: Configurations, groups: Sequence[Group], lost: Excess, i: int,
-    gradients: float | None, latency: float | None, crowd: str,
+    cells: Configurations, pairs: Pairs, lost: Excess, i: int,
+    gradients: float | None, latency: float | None, crowd: str, same_cores: int | None,
 ) -> Why:  # fmt: skip
-    at, base = int(lost.many[i]), int(lost.base[i])
-    group, workers = groups[at], int(cells.workers[at])
-    total = lost.amount(i, "native")
-    mean = {str(name): float(value) for name, value in lost.mean.iloc[at].items()}
-    ideal = mean["native"] - total.seconds
-    exposed, hidden = _exposed(lost, i, mean)
+    at = int(lost.many[i])
+    group, workers = pairs.groups[at], int(cells.workers[at])
+    step, total, efficiency = group.t_iter.median, _loss(group, workers), group.efficiency or 0.0
+    median = {str(name): float(value) for name, value in lost.median.iloc[at].items()} | {"native": step}
+    exposed, hidden = _exposed(lost, i, median)
     told = _communication(exposed, hidden, group, workers, gradients, latency)
-    causes = _causes(lost, i, told, group, workers, crowd)
-    efficiency = ideal / mean["native"]
+    # A loss that may be noise has no causes; one of single trials has them, with a word of doubt.
+    causes = _causes(lost, i, told, group, workers, crowd) if total.sure or total.low is None else ()
     phased = sum(cause.amount.seconds for cause in causes)
     # Without phases nothing is explained; with them, whatever the native step does not share with the phased one.
     unexplained = total.seconds - phased if causes else total.seconds
-    situation = Situation(cells, groups, at, base, mean, exposed.seconds, hidden, crowd, lost.amount(i, "contention"))
+    contention = lost.amount(i, "contention")
+    situation = Situation(cells, pairs, at, same_cores, median, lost.trials, exposed, hidden, crowd, contention)
     return Why(
         factors=group.factors,
         workers=workers,
         kind="strong" if cells.strong[at] else "weak",
-        t_iter=mean["native"],
-        t_ideal=ideal,
+        t_iter=step,
+        t_ideal=step - total.seconds,
         efficiency=efficiency,
         excess=total,
         causes=causes,
         hidden_s=hidden,
         unexplained_s=unexplained,
         oversubscribed=crowd,
-        helps=helps(situation) if causes else (),
-        answer=_sentence(workers, mean["native"], total, efficiency, causes),
+        helps=helps(situation) if causes and total.sure else (),
+        answer=_sentence(workers, step, total, efficiency, causes),
     )
 
 
-def _exposed(lost: Excess, i: int, mean: dict[str, float]) -> tuple[Amount, float]:
+def _loss(group: Group, workers: int) -> Amount:
+    """What a step takes longer than an ideal one: the efficiency of the tables, in seconds, with its interval."""
+    assert group.speedup is not None
+    share, step = group.speedup.over(workers), group.t_iter.median
+    ends = (None if end is None else step * (1 - end) for end in (share.high, share.low))
+    return Amount(step * (1 - share.value), *ends)
+
+
+def _exposed(lost: Excess, i: int, median: dict[str, float]) -> tuple[Amount, float]:
     """The exchange as the native step feels it, and what back-propagation hides of it.
 
     Where the overlap mode did not measure it, the phased step is longer than the native one by what overlap hides;
     that counts only as far as it stands out of the noise.
     """
-    move, measured = lost.amount(i, "move"), mean["exposed"]
+    move, measured = lost.amount(i, "move"), median["exposed"]
     if np.isfinite(measured):
         amount = lost.amount(i, "exposed")
         known = np.isfinite(amount.seconds)
-        return (amount if known else Amount(measured, None, None)), mean["move"] - measured
+        return (amount if known else Amount(measured, None, None)), median["move"] - measured
     gap = lost.amount(i, "gap")
     hidden = float(np.clip(gap.seconds, 0.0, max(move.seconds, 0.0)))
     if not np.isfinite(hidden) or (gap.low is not None and gap.low <= 0):
@@ -186,7 +203,7 @@ def _contention(amount: Amount, group: Group, workers: int, crowd: str, waiting:
     compute = sum(group.phases.get(name, 0.0) for name in LAYERED)
     strong = "global_batch_size" in group.factors
     alone = compute - amount.seconds
-    share = f" ({amount.seconds / alone:+.0%})" if alone > 0 else ""
+    share = f" ({more_or_less(compute / alone)})" if alone > 0 and compute > 0 else ""
     if crowd and waiting is not None:
         return (
             f"{crowd}: the cores are oversubscribed. Forward and backward take {_more(amount)}, and a rank that is off "
@@ -245,7 +262,7 @@ def _gradients(cells: Configurations, many: Sequence[int]) -> dict[int, float]:
 def _latencies(cells: Configurations, sizes: dict[int, float], lost: Excess) -> dict[int, float]:
     """The latency of an exchange for each configuration that shares framework, workers and strategy with others."""
     alike: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
-    move = lost.mean["move"].tolist()
+    move = lost.median["move"].tolist()
     for at, gradients in sizes.items():
         levels, workers = cells.factors[at], int(cells.workers[at])
         if move[at] > 0:
@@ -275,14 +292,19 @@ def _crowded(cells: Configurations) -> list[str]:
 
 def _sentence(workers: int, step: float, total: Amount, efficiency: float, causes: Sequence[Cause]) -> str:
     """The answer in one or two sentences."""
-    if total.seconds <= 0 or (total.low is not None and total.low <= 0):
-        return (
-            f"With {workers} workers a step takes {seconds(step)}; that it is slower than ideal is within noise "
-            f"(efficiency {efficiency:.0%})."
+    takes = f"With {workers} workers a step takes {seconds(step)}"
+    if total.low is not None and not total.sure:
+        seen = (
+            "no loss is seen"
+            if total.seconds <= 0
+            else f"the {seconds(total.seconds)} more than ideal are within noise"
         )
+        return f"{takes}; {seen} (efficiency {efficiency:.0%})."
+    if total.seconds <= 0:
+        return f"{takes}; no loss is seen (efficiency {efficiency:.0%}; {UNSURE})."
     single = total.low is None or total.high is None
-    doubt = "" if total.low is None or total.high is None else f" ({seconds(total.low)} to {seconds(total.high)})"
-    text = f"With {workers} workers a step takes {seconds(step)}, {seconds(total.seconds)}{doubt} more than ideal "
+    doubt = "" if total.low is None or total.high is None else f" ({span(total.low, total.high)})"
+    text = f"{takes}, {seconds(total.seconds)}{doubt} more than ideal "
     text += f"(efficiency {efficiency:.0%})." if not single else f"(efficiency {efficiency:.0%}; {UNSURE})."
     if not causes:
         return text + " Phases were not measured, so the cause is not known: set phases = true."

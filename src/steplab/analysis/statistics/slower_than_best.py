@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from steplab.analysis.statistics.differences import LEVEL, ROUNDING, critical
 from steplab.analysis.statistics.intervals import Interval
 from steplab.analysis.statistics.variances import joint_freedom
 
 Array = NDArray[np.float64]
-LEVEL = 0.95
 
 
 def surely_slower(throughputs: Sequence[float], intervals: Sequence[Interval], level: float = LEVEL) -> list[bool]:
@@ -32,21 +32,19 @@ def surely_slower(throughputs: Sequence[float], intervals: Sequence[Interval], l
     if len(intervals) < 2:
         return [False] * len(intervals)
     speed = np.log(np.asarray(throughputs, dtype=float))
-    error = np.array([np.inf if interval.error is None else interval.error for interval in intervals])
-    freedom = np.array([1.0 if interval.freedom is None else interval.freedom for interval in intervals])
-    pool = float(sum(interval.n - 1 for interval in intervals))
     best = int(np.argmax(speed))
-    squares = np.stack([error**2, np.full_like(error, error[best] ** 2)], axis=-1)
-    joint = joint_freedom(squares, np.stack([freedom, np.full_like(freedom, freedom[best])], axis=-1), pool)
-    difference = speed[best] - speed
+    apart = speed[best] - speed
     # Times without any noise (a virtual clock) differ or do not; a difference in the last digits is none.
-    sure = (difference > _critical(joint, len(speed), level) * np.sqrt(squares.sum(axis=-1))) & (difference > 1e-9)
+    sure = (apart > halves(intervals, best, level)) & (apart > ROUNDING)
     return [bool(slower) for slower in sure]
 
 
-def _critical(freedom: Array, configurations: int, level: float) -> Array:
-    """How many standard errors either way, so that all pairs hold together."""
-    from scipy.special import stdtrit
-
-    pairs = configurations * (configurations - 1) / 2
-    return np.asarray(stdtrit(freedom, (1.0 + level ** (1.0 / pairs)) / 2))
+def halves(intervals: Sequence[Interval], at: int, level: float = LEVEL) -> Array:
+    """By which log ratio each configuration must differ from one of them; infinite where one has a single trial."""
+    error = np.array([np.inf if interval.error is None else interval.error for interval in intervals])
+    freedom = np.array([1.0 if interval.freedom is None else interval.freedom for interval in intervals])
+    pool = float(sum(interval.n - 1 for interval in intervals))
+    squares = np.stack([error**2, np.full_like(error, error[at] ** 2)], axis=-1)
+    joint = joint_freedom(squares, np.stack([freedom, np.full_like(freedom, freedom[at])], axis=-1), pool)
+    pairs = len(intervals) * (len(intervals) - 1) / 2
+    return np.asarray(critical(joint, pairs, level) * np.sqrt(squares.sum(axis=-1)))

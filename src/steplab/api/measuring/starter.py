@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -27,8 +28,7 @@ dataset = ["mnist"]                  # `steplab data list`
 batch_size = [32, 64, 128]           # per worker (weak scaling); global_batch_size for strong scaling
 workers = [1, 2]                     # rank processes
 strategy = ["sync"]                  # sync | accumulate:k
-# threads = [1]                      # threads of each rank
-# optimizer = ["sgd", "adam"]        # options of training, of the network and of the framework are factors too
+{threads}# optimizer = ["sgd", "adam"]        # options of training, of the network and of the framework are factors too
 # filters = [6, 12]
 
 [design]
@@ -47,6 +47,20 @@ timeout_s = 300
 # memory_limit_mb = 4000             # of each rank
 
 {sections}
+{exclude}"""
+THREADS = """\
+{threads:<37}# of each rank; the last one is all cores of this machine, so that several
+                                     # workers can be compared with one that uses the same cores
+"""
+EXCLUDE = """\
+[[exclude]]                          # combinations to leave out: these would be more threads than cores
+workers = 2
+threads = {cores}
+"""
+NO_THREADS = """\
+# threads = [1]                      # threads of each rank
+"""
+NO_EXCLUDE = """\
 # [[exclude]]                        # combinations to leave out
 # workers = 2
 # batch_size = 128
@@ -74,9 +88,18 @@ def init(folder: Path | str, kind: str = "step", framework: str = "torch") -> Pa
     return path
 
 
-def starter(name: str, kind: str, framework: str) -> str:
-    """The text of a starter study."""
+def starter(name: str, kind: str, framework: str, cores: int | None = None) -> str:
+    """The text of a starter study; `cores` are those of this machine unless given.
+
+    >>> [line.split("  ")[0] for line in starter("mine", "step", "torch", 8).splitlines() if "threads = " in line]
+    ['threads = [4, 8]', 'threads = 8']
+    """
+    cores = cores or os.cpu_count() or 1
+    # Two workers share the cores that one of them may have alone.
+    levels = f"threads = [{cores // 2}, {cores}]"
     return STARTER.format(
+        threads=THREADS.format(threads=levels) if cores > 1 else NO_THREADS,
+        exclude=EXCLUDE.format(cores=cores) if cores > 1 else NO_EXCLUDE,
         name=name,
         kind=f'kind = "{kind}"',
         kinds=" | ".join(f"{known.name} ({known.summary})" for known in kinds.every()),

@@ -75,6 +75,8 @@ class Findings:
             "scaling": analysis.scaling,
             "why": analysis.why,
             "frameworks": analysis.frameworks,
+            "ranking": analysis.ranking,
+            "fair": [asdict(one) | {"sentence": one.sentence} for one in analysis.fair],
             "unexplained": analysis.unexplained,
             "trials": analysis.trials,
             "failed": analysis.failed,

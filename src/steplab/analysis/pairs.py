@@ -1,0 +1,99 @@
+"""Two single configurations: one verdict for each pair, whoever asks.
+
+A pair that belongs to a more specific family (a speed-up, the same configuration in two frameworks) has the verdict of
+that family; any other is judged among all pairs of the study, because the fastest of many is so by luck as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steplab.analysis.configurations import Configurations
+from steplab.analysis.statistics.differences import Difference, difference
+from steplab.analysis.statistics.slower_than_best import halves
+from steplab.analysis.summary import Group, Ratio
+
+Array = NDArray[np.float64]
+CALMEST = 200  # configurations among which the smallest visible difference is looked for
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The verdicts on throughputs; `specific` are those of families of their own, by positions."""
+
+    groups: Sequence[Group]
+    specific: Mapping[tuple[int, int], Difference]
+
+    def between(self, first: int, second: int) -> Difference:
+        """How the throughput of one configuration compares with that of another."""
+        if (first, second) in self.specific:
+            return self.specific[first, second]
+        if (second, first) in self.specific:
+            return inverse(self.specific[second, first])
+        log = float(np.log(self.groups[first].throughput / self.groups[second].throughput))
+        return difference(log, float(self._halves(first)[second]))
+
+    def equal_to_best(self) -> list[int]:
+        """The configuration with the highest throughput, then those that cannot be told from it."""
+        if not self.groups:
+            return []
+        order = sorted(range(len(self.groups)), key=lambda at: -self.groups[at].throughput)
+        return [at for at in order if at == order[0] or not self.between(order[0], at).differs]
+
+    @cached_property
+    def visible(self) -> tuple[float, float] | None:
+        """The smallest log ratio that makes two configurations differ, and a typical one; None without replicates."""
+        known = [at for at, group in enumerate(self.groups) if group.t_iter.error is not None]
+        if len(known) < 2:
+            return None
+        calm = sorted(known, key=lambda at: self.groups[at].t_iter.error or 0.0)[:CALMEST]
+        rows = np.array([np.delete(self._halves(at)[calm], place) for place, at in enumerate(calm)])
+        own = [_half(found) for found in self.specific.values() if found.low is not None]
+        return min(float(rows.min()), *own, float(np.median(rows))), float(np.median(rows))
+
+    def _halves(self, at: int) -> Array:
+        if at not in self._known:
+            self._known[at] = halves([group.t_iter for group in self.groups], at)
+        return self._known[at]
+
+    @cached_property
+    def _known(self) -> dict[int, Array]:
+        return {}
+
+
+def _half(found: Difference) -> float:
+    """How far from 1 the ratio had to be."""
+    assert found.low is not None and found.high is not None
+    return float(np.log(found.high / found.low)) / 2
+
+
+def inverse(found: Difference) -> Difference:
+    """The same seen from the other side.
+
+    >>> inverse(Difference(2.0, 1.6, 2.5, True))
+    Difference(ratio=0.5, low=0.4, high=0.625, differs=True)
+    """
+    low, high = (None if end is None else 1 / end for end in (found.high, found.low))
+    return Difference(1 / found.ratio, low, high, found.differs)
+
+
+def speedups(cells: Configurations, groups: Sequence[Group]) -> dict[tuple[int, int], Difference]:
+    """The pairs of several workers and one of the same series, with the intervals of their speed-ups."""
+    alone = {own: at for at, own in enumerate(cells.series.tolist()) if cells.workers[at] == 1}
+    found: dict[tuple[int, int], Difference] = {}
+    for at, (group, own) in enumerate(zip(groups, cells.series.tolist(), strict=True)):
+        if group.speedup is not None and cells.workers[at] > 1:
+            found[at, alone[own]] = verdict_of(group.speedup)
+    return found
+
+
+def verdict_of(ratio: Ratio) -> Difference:
+    """A ratio with its verdict."""
+    if ratio.low is None or ratio.high is None:
+        return difference(float(np.log(ratio.value)), None)
+    return difference(float(np.log(ratio.value)), float(np.log(ratio.high / ratio.low)) / 2)

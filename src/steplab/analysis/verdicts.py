@@ -1,0 +1,192 @@
+"""Every verdict of a study in one object: what differs, by one rule, from which all sentences and tables take it.
+
+Questions that coincide have one verdict. The effect of the frameworks is that of their pairs; where only one factor
+varies, its effects are comparisons of single configurations, speed-ups among them; the causes of a loss are given only
+where the efficiency beside it leaves 100 % out. So no two sentences of an answer can contradict each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from steplab.analysis.configurations import Configurations
+from steplab.analysis.effects.analysis import designed, with_verdicts
+from steplab.analysis.effects.findings import Designed, Effect
+from steplab.analysis.frameworks import Comparison, compare_frameworks
+from steplab.analysis.pairs import Pairs, speedups, verdict_of
+from steplab.analysis.ranking import Ranking, ranking
+from steplab.analysis.scaling.fair_baseline import FairComparison, fair_comparisons, fair_ratios
+from steplab.analysis.statistics.differences import ROUNDING, Difference, critical
+from steplab.analysis.statistics.intervals import median_variance
+from steplab.analysis.summary import Group
+
+MOST_REPLICATES = 200  # more are no advice
+
+
+@dataclass(frozen=True)
+class Visible:
+    """From which ratio on differences are seen; None where nothing tells the noise."""
+
+    configurations: float | None = None  # of two single configurations, at least
+    typical: float | None = None  # of two typical ones
+    effect: float | None = None  # of a factor's levels, averaged over the design, at least
+    replicates: int | None = None  # that a configuration has
+    halving: int | None = None  # replicates that would halve the difference of two configurations
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What differs in a study, and from where on a difference would be seen."""
+
+    pairs: Pairs  # of single configurations
+    designed: Designed  # the effects of factors
+    frameworks: list[Comparison]
+    ranking: Ranking | None
+    fair: list[FairComparison]  # several workers against one on the same cores
+    visible: Visible
+
+    @property
+    def fastest(self) -> list[Group]:
+        """The configuration with the highest throughput, then those that cannot be told from it."""
+        return [self.pairs.groups[at] for at in self.pairs.equal_to_best()]
+
+    @property
+    def real_factors(self) -> frozenset[str]:
+        """The factors that have an effect beyond doubt, alone or by their power."""
+        real = {row.factors[0] for row in self.designed.anova if row.differs and len(row.factors) == 1}
+        return frozenset(real | ({"framework"} if any(_framework_pairs(self.frameworks, real=True)) else set()))
+
+
+def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFrame, factors: Sequence[str]) -> Verdicts:
+    """Judge everything that a study asks."""
+    comparisons = compare_frameworks(trials, factors)
+    fair = {pair: verdict_of(ratio) for pair, ratio in fair_ratios(cells, groups).items()}
+    specific = {**_same_configuration(cells, comparisons), **fair, **speedups(cells, groups)}
+    pairs = Pairs(groups, specific)
+    experiment = _reconciled(designed(trials, factors), cells, pairs, comparisons)
+    return Verdicts(
+        pairs=pairs,
+        designed=experiment,
+        frameworks=comparisons,
+        ranking=ranking(comparisons),
+        fair=fair_comparisons(cells, groups),
+        visible=_visible(pairs, experiment),
+    )
+
+
+def _framework_pairs(comparisons: Sequence[Comparison], *, real: bool = False) -> list[Comparison]:
+    """Comparisons of throughput over all configurations."""
+    return [c for c in comparisons if c.measure == "throughput" and c.factors is None and (c.real or not real)]
+
+
+def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]) -> dict[tuple[int, int], Difference]:
+    """The comparisons of frameworks that are about two single configurations, by their positions."""
+    own = {name for name in cells.keys if any(name not in levels for levels in cells.factors)}
+    places: dict[str, dict[str, int]] = {}
+    for at, levels in enumerate(cells.factors):
+        if "framework" in levels:
+            variant = str(levels["framework"]) + "".join(f" {k}={v}" for k, v in levels.items() if k in own)
+            shared = {name: level for name, level in levels.items() if name not in own and name != "framework"}
+            places.setdefault(variant, {})[str(shared)] = at
+    found: dict[tuple[int, int], Difference] = {}
+    for one in comparisons:
+        if one.measure == "throughput" and one.configurations == 1:
+            both = _both(one, places)
+            if both is not None:
+                found[both] = Difference(one.ratio, one.low, one.high, one.real)
+    return found
+
+
+def _both(pair: Comparison, places: Mapping[str, Mapping[str, int]]) -> tuple[int, int] | None:
+    """The positions of the two configurations that a comparison is about."""
+    first, second = (places.get(name, {}) for name in (pair.first, pair.second))
+    shared = [str(pair.factors)] if pair.factors is not None else [key for key in first if key in second]
+    if len(shared) != 1 or shared[0] not in first or shared[0] not in second:
+        return None
+    return first[shared[0]], second[shared[0]]
+
+
+def _reconciled(
+    experiment: Designed, cells: Configurations, pairs: Pairs, comparisons: Sequence[Comparison]
+) -> Designed:
+    """The effects with the verdicts of those questions that are asked elsewhere too."""
+    main = _with_frameworks(experiment.main, _framework_pairs(comparisons))
+    if len(experiment.factors) == 1 and experiment.factors != ("framework",):
+        main = _of_single_configurations(main, cells, pairs)
+    anova = with_verdicts(experiment.anova, main, experiment.trends, experiment.interactions)
+    if any(_framework_pairs(comparisons, real=True)):
+        anova = [replace(row, differs=True) if row.factors == ("framework",) else row for row in anova]
+    return replace(experiment, main=main, anova=anova)
+
+
+def _with_frameworks(effects: Sequence[Effect], overall: Sequence[Comparison]) -> list[Effect]:
+    """The effects of the frameworks from their pairs; a pair that shares no configuration, or variants, have none."""
+    known = {(pair.first, pair.second): pair for pair in overall}
+    made: list[Effect] = []
+    for effect in effects:
+        if effect.factor != "framework":
+            made.append(effect)
+            continue
+        # Less throughput is more time, and the reference comes first in the alphabet.
+        pair = known.get((str(effect.reference), str(effect.level)))
+        if pair is not None and pair.low is not None and pair.high is not None:
+            made.append(replace(effect, ratio=pair.ratio, low=pair.low, high=pair.high, differs=pair.real))
+    return made
+
+
+def _of_single_configurations(effects: Sequence[Effect], cells: Configurations, pairs: Pairs) -> list[Effect]:
+    """Where one factor varies, its levels are configurations: their pairs decide."""
+    name = effects[0].factor if effects else ""
+    at = {levels.get(name): position for position, levels in enumerate(cells.factors)}
+    if len(at) != len(cells):
+        return list(effects)
+    made = []
+    for effect in effects:
+        found = pairs.between(at[effect.level], at[effect.reference])
+        work = math.log(_samples(cells, at[effect.level]) / _samples(cells, at[effect.reference]))
+        if found.low is not None and found.high is not None:
+            logs = [work - math.log(value) for value in (found.ratio, found.high, found.low)]
+            real = logs[1] > ROUNDING or logs[2] < -ROUNDING
+            made.append(
+                replace(effect, ratio=math.exp(logs[0]), low=math.exp(logs[1]), high=math.exp(logs[2]), differs=real)
+            )
+    return made
+
+
+def _samples(cells: Configurations, at: int) -> float:
+    """The samples of a step of all workers."""
+    return float(cells.batch[at] * cells.workers[at])
+
+
+def _visible(pairs: Pairs, experiment: Designed) -> Visible:
+    halves = [math.log(effect.high / effect.low) / 2 for effect in experiment.main]
+    effect = math.exp(min(halves)) if halves else None
+    if pairs.visible is None:
+        return Visible(effect=effect)
+    least, typical = (math.exp(log) for log in pairs.visible)
+    several = [group for group in pairs.groups if group.t_iter.error is not None]
+    replicates = int(np.median([group.t_iter.n for group in several]))
+    freedom = 2 * float(np.median([group.t_iter.freedom or 1.0 for group in several]))
+    halving = replicates_to_halve(replicates, freedom, len(pairs.groups)) if typical > 1 else None
+    return Visible(least, typical, effect, replicates, halving)
+
+
+def replicates_to_halve(replicates: int, freedom: float, configurations: int) -> int | None:
+    """How many replicates halve the difference that is seen between two configurations; None beyond all reason.
+
+    >>> replicates_to_halve(3, 4.0, 2), replicates_to_halve(5, 80.0, 12)
+    (8, 18)
+    """
+    questions = configurations * (configurations - 1) / 2
+
+    def width(n: int) -> float:
+        df = max(freedom * (n - 1) / (replicates - 1), 1.0)
+        return float(critical(df, questions)) * math.sqrt(median_variance(n))
+
+    wanted = width(replicates) / 2
+    return next((n for n in range(replicates + 1, MOST_REPLICATES + 1) if width(n) <= wanted), None)
