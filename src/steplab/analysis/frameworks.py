@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import NO_NOISE, missing, without_noise
-from steplab.analysis.statistics.differences import critical, including
+from steplab.analysis.statistics.differences import Difference, critical, including
 from steplab.analysis.statistics.variances import joint_freedom, moderated
 from steplab.core.trial import Level, plain_level
 
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from pandas.core.groupby import SeriesGroupBy
 
 Array = NDArray[np.float64]
+TIME, STEP_TIME, THROUGHPUT = "t_iter", "step time", "throughput"
 # What is compared: column, how it is called, whether more of it is better.
 MEASURES = (
-    ("throughput", "throughput", True),
+    (THROUGHPUT, THROUGHPUT, True),
+    (TIME, STEP_TIME, False),  # where the batch size, and so the throughput, is not known
     ("time_to_target_s", "time to accuracy", False),
     ("memory_bytes", "memory", False),
 )
@@ -61,6 +63,19 @@ class Comparison:
     real: bool
     better: str  # the better one if the difference is real, else ""
     sentence: str
+
+    @property
+    def speed(self) -> Difference:
+        """The comparison as a ratio of speeds: less time is more speed."""
+        if self.measure != STEP_TIME:
+            return Difference(self.ratio, self.low, self.high, self.real)
+        low, high = (None if end is None else 1 / end for end in (self.high, self.low))
+        return Difference(1 / self.ratio, low, high, self.real)
+
+
+def speed_measure(comparisons: Sequence[Comparison]) -> str:
+    """What the speeds of frameworks are told by: the throughput, or the step time where no batch size is known."""
+    return THROUGHPUT if any(pair.measure == THROUGHPUT for pair in comparisons) else STEP_TIME
 
 
 @dataclass(frozen=True)
@@ -108,8 +123,9 @@ def _variants(ok: pd.DataFrame, factors: Sequence[str]) -> tuple[list[str], pd.D
 
 def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]:
     """What was measured: the trials, the column, its name, and whether more of it is better."""
+    known = [column for column, *_ in MEASURES if column in ok and ok[column].notna().any()]
     for column, name, more in MEASURES:
-        if column in ok and ok[column].notna().any():
+        if column in known and (column != TIME or THROUGHPUT not in known):
             yield ok, column, name, more
     # Joules from different sources are different quantities: each source is compared within itself.
     if "energy_j" in ok and ok["energy_j"].notna().any():

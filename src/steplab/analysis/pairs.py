@@ -35,14 +35,14 @@ class Pairs:
             return self.specific[first, second]
         if (second, first) in self.specific:
             return inverse(self.specific[second, first])
-        log = float(np.log(self.groups[first].throughput / self.groups[second].throughput))
+        log = float(np.log(self.groups[first].speed / self.groups[second].speed))
         return difference(log, float(self._halves(first)[second]))
 
     def equal_to_best(self) -> list[int]:
         """The configuration with the highest throughput, then those that cannot be told from it."""
         if not self.groups:
             return []
-        order = sorted(range(len(self.groups)), key=lambda at: -self.groups[at].throughput)
+        order = sorted(range(len(self.groups)), key=lambda at: -self.groups[at].speed)
         return [at for at in order if at == order[0] or not self.between(order[0], at).differs]
 
     @cached_property

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from steplab.analysis.frameworks import speed_measure
+from steplab.analysis.latency_sentences import latency_sentences
 from steplab.analysis.noise import Noise, spread_words
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
+from steplab.analysis.training_sentences import praised, throughput_sentence, training_sentences
 from steplab.core.trial import Level
-from steplab.core.units import by, rate, rate_unit, seconds, span
+from steplab.core.units import by, rate, seconds, span
 from steplab_worker.phases import WORDS
 
 NO_EFFECT = "No factor alone has an effect on the step time that the noise leaves beyond doubt"
 MUCH = 0.8  # of the typical threshold: a smallest one above that is not worth a word of its own
-Evidence = Literal["configurations", "phases", "scaling", "frameworks", "effects", "noise"]
+Evidence = Literal["accuracy", "latency", "configurations", "phases", "scaling", "frameworks", "effects", "noise"]
 
 
 @dataclass(frozen=True)
@@ -30,19 +33,33 @@ class Sentence:
 
 
 def sentences(analysis: Analysis) -> list[Sentence]:
-    """Three to six sentences that answer first."""
+    """A few sentences that answer first: what a training reached, how long an inference takes, else what is fastest."""
     if not analysis.groups:
         advice = Sentence(analysis.noise.advice, "noise")
         return [Sentence("No trial of this study has been measured.", "configurations"), advice]
     answers: list[tuple[str, Evidence]] = [
-        (_frameworks(analysis), "frameworks"),
-        (_fastest(analysis), "configurations"),
-        (_where(analysis.groups[0], analysis), "phases"),
+        *_asked(analysis),
+        (_where(analysis), "phases"),
         (_scaling(analysis), "scaling"),
         (_effect(analysis), "effects"),
         (_trust(analysis), "noise"),
     ]
     return [Sentence(text, evidence) for text, evidence in answers if text]
+
+
+def _asked(analysis: Analysis) -> list[tuple[str, Evidence]]:
+    """What the kind of the study asks for, then what is assumed."""
+    training, inference = analysis.training, analysis.inference
+    answers: list[tuple[str, Evidence]] = []
+    if training is not None:
+        answers += [(text, "accuracy") for text in training_sentences(analysis, training)]
+        answers.append((throughput_sentence(analysis, training), "configurations"))
+    elif inference is not None:
+        answers += [(text, "latency") for text in latency_sentences(inference, analysis.varied)]
+    else:
+        answers += [(_frameworks(analysis), "frameworks"), (_fastest(analysis), "configurations")]
+    answers += [(factor.sentence, "configurations") for factor in analysis.dependent]
+    return [*answers, (analysis.assumption, "configurations")]
 
 
 def _label(group: Group, analysis: Analysis) -> str:
@@ -56,11 +73,10 @@ def _levels(factors: Mapping[str, Level], analysis: Analysis) -> str:
 
 def _fastest(analysis: Analysis) -> str:
     best, *equals = analysis.fastest
-    text = (
-        f"The highest throughput is {rate(best.throughput)} {rate_unit(analysis.batch_known)} with "
-        f"{_label(best, analysis)}: "
-        f"a step takes {seconds(best.t_iter.median)}{_span(best)}."
-    )
+    text = f"The shortest step takes {seconds(best.t_iter.median)}{_span(best)}, with {_label(best, analysis)}."
+    if best.throughput is not None:
+        text = f"The highest throughput is {rate(best.throughput)} samples/s with {_label(best, analysis)}: "
+        text += f"a step takes {seconds(best.t_iter.median)}{_span(best)}."
     if equals:
         text += f" {len(equals)} other configuration{'s' if len(equals) > 1 else ''} cannot be told from it."
     return text
@@ -70,8 +86,12 @@ def _span(group: Group) -> str:
     return f" ({span(*group.t_iter.ends)})" if group.t_iter.ends else ""
 
 
-def _where(group: Group, analysis: Analysis) -> str:
+def _where(analysis: Analysis) -> str:
+    """Where the time of a step goes, in the configuration that was praised for its throughput."""
+    group = next(iter(praised(analysis)), analysis.groups[0])
     total = sum(group.phases.values())
+    if not total and (analysis.training or analysis.inference):
+        return ""  # only steps are taken apart
     if not total:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
@@ -137,7 +157,8 @@ def _frameworks(analysis: Analysis) -> str:
     """The frameworks in order, as far as that is real."""
     if analysis.ranking is not None:
         return analysis.ranking.sentence
-    speed = [pair for pair in analysis.frameworks if pair.measure == "throughput" and pair.factors is None]
+    measure = speed_measure(analysis.frameworks)
+    speed = [pair for pair in analysis.frameworks if pair.measure == measure and pair.factors is None]
     real = [pair for pair in speed if pair.real]
     if not real:
         return ""

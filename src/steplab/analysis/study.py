@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 import pyarrow as pa
 
-from steplab.analysis.configurations import configurations
+from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.dependent_factors import Dependent, dependent_factors, independent
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.frameworks import Comparison
+from steplab.analysis.latency import Inference, inference
 from steplab.analysis.noise import Noise, judge
 from steplab.analysis.ranking import Ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison
@@ -18,7 +20,9 @@ from steplab.analysis.scaling.imbalance import Imbalance, imbalance
 from steplab.analysis.scaling.series import Scaling, series_of
 from steplab.analysis.scaling.why import Why, answers
 from steplab.analysis.summary import Group, groups_of
+from steplab.analysis.training import Training, training
 from steplab.analysis.unexplained import Unexplained, unexplained
+from steplab.analysis.unknown_work import assumption
 from steplab.analysis.verdicts import Verdicts, verdicts
 from steplab.core.trial import tally
 
@@ -40,7 +44,10 @@ class Analysis:
     why: list[Why] = field(default_factory=list)  # the least efficient configuration first
     unexplained: list[Unexplained] = field(default_factory=list)  # phases that do not sum to the step
     imbalance: list[Imbalance] = field(default_factory=list)  # the trials in which ranks wait longest
-    batch_known: bool = True  # otherwise throughput counts steps
+    training: Training | None = None  # of kind train: time to accuracy, and the curves
+    inference: Inference | None = None  # of kind infer: latencies
+    dependent: list[Dependent] = field(default_factory=list)  # factors that follow from others, in no configuration
+    assumption: str = ""  # what is assumed of the work of a step, where no batch size is known
 
     @property
     def designed(self) -> Designed:
@@ -69,7 +76,7 @@ class Analysis:
 
     @property
     def fastest(self) -> list[Group]:
-        """The configuration with the highest throughput, then those that cannot be told from it."""
+        """The fastest configuration, by throughput where that is known, then those that cannot be told from it."""
         return self.verdicts.fastest
 
 
@@ -78,15 +85,18 @@ def analyse(
     factors: Sequence[str],
     iterations: pa.Table | None = None,
     layers: pa.Table | None = None,
+    epochs: pa.Table | None = None,
 ) -> Analysis:
     """Analyse the tables of a study; without iterations and layers, imbalance is known only as a number."""
+    dependent = dependent_factors(trials, factors) if len(trials) else []
+    factors = independent(factors, dependent)
     waiting = [] if iterations is None or layers is None else imbalance(trials, iterations, layers, MOST_IMBALANCES)
     cells = configurations(trials, factors)
     groups = groups_of(cells)
     ended = tally(trials["status"] if len(trials) else ())
     judged = verdicts(cells, groups, trials, factors)
     return Analysis(
-        groups=sorted(groups, key=lambda group: -group.throughput),
+        groups=sorted(groups, key=lambda group: -group.speed),
         verdicts=judged,
         noise=_noise(trials, factors, judged),
         trials=len(trials),
@@ -97,7 +107,10 @@ def analyse(
         why=answers(cells, judged.pairs),
         unexplained=unexplained(cells),
         imbalance=waiting,
-        batch_known=cells.batch_known,
+        training=None if epochs is None else training(trials, factors, epochs),
+        inference=None if iterations is None else inference(trials, factors, iterations),
+        dependent=dependent,
+        assumption=_assumption(cells),
     )
 
 
@@ -115,3 +128,10 @@ def _noise(trials: pd.DataFrame, factors: Sequence[str], judged: Verdicts) -> No
         replicates=seen.replicates,
         halving=seen.halving,
     )
+
+
+def _assumption(cells: Configurations) -> str:
+    """What must be said of the work of a step."""
+    if not cells.unknown_work:
+        return ""
+    return assumption(bool(cells.strong.any()), several=len(set(cells.workers.tolist())) > 1)

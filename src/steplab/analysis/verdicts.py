@@ -17,7 +17,7 @@ import pandas as pd
 from steplab.analysis.configurations import Configurations
 from steplab.analysis.effects.analysis import designed, with_verdicts
 from steplab.analysis.effects.findings import Designed, Effect
-from steplab.analysis.frameworks import Comparison, compare_frameworks
+from steplab.analysis.frameworks import Comparison, compare_frameworks, speed_measure
 from steplab.analysis.pairs import Pairs, speedups, verdict_of
 from steplab.analysis.ranking import Ranking, ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison, fair_comparisons, fair_ratios
@@ -73,15 +73,18 @@ def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFram
         pairs=pairs,
         designed=experiment,
         frameworks=comparisons,
-        ranking=ranking(comparisons),
+        ranking=ranking(comparisons, speed_measure(comparisons)),
         fair=fair_comparisons(cells, groups),
         visible=_visible(pairs, experiment),
     )
 
 
 def _framework_pairs(comparisons: Sequence[Comparison], *, real: bool = False) -> list[Comparison]:
-    """Comparisons of throughput over all configurations."""
-    return [c for c in comparisons if c.measure == "throughput" and c.factors is None and (c.real or not real)]
+    """Comparisons of speed over all configurations."""
+    measure = speed_measure(comparisons)
+    return [
+        pair for pair in comparisons if pair.measure == measure and pair.factors is None and (pair.real or not real)
+    ]
 
 
 def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]) -> dict[tuple[int, int], Difference]:
@@ -94,11 +97,11 @@ def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]
             shared = {name: level for name, level in levels.items() if name not in own and name != "framework"}
             places.setdefault(variant, {})[str(shared)] = at
     found: dict[tuple[int, int], Difference] = {}
-    for one in comparisons:
-        if one.measure == "throughput" and one.configurations == 1:
-            both = _both(one, places)
+    for pair in comparisons:
+        if pair.measure == speed_measure(comparisons) and pair.configurations == 1:
+            both = _both(pair, places)
             if both is not None:
-                found[both] = Difference(one.ratio, one.low, one.high, one.real)
+                found[both] = pair.speed
     return found
 
 
@@ -132,10 +135,11 @@ def _with_frameworks(effects: Sequence[Effect], overall: Sequence[Comparison]) -
         if effect.factor != "framework":
             made.append(effect)
             continue
-        # Less throughput is more time, and the reference comes first in the alphabet.
+        # Less speed is more time, and the reference comes first in the alphabet.
         pair = known.get((str(effect.reference), str(effect.level)))
-        if pair is not None and pair.low is not None and pair.high is not None:
-            made.append(replace(effect, ratio=pair.ratio, low=pair.low, high=pair.high, differs=pair.real))
+        speed = None if pair is None else pair.speed
+        if speed is not None and speed.low is not None and speed.high is not None:
+            made.append(replace(effect, ratio=speed.ratio, low=speed.low, high=speed.high, differs=speed.differs))
     return made
 
 
@@ -159,8 +163,8 @@ def _of_single_configurations(effects: Sequence[Effect], cells: Configurations, 
 
 
 def _samples(cells: Configurations, at: int) -> float:
-    """The samples of a step of all workers."""
-    return float(cells.batch[at] * cells.workers[at])
+    """The work of a step of all workers."""
+    return float(cells.work[at])
 
 
 def _visible(pairs: Pairs, experiment: Designed) -> Visible:

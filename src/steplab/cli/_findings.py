@@ -19,8 +19,9 @@ from steplab.api.results.findings import (
     table_rows,
 )
 from steplab.cli._output import console, table
+from steplab.cli._question_tables import accuracy_table, latency_table
 from steplab.core.trial import Level
-from steplab.core.units import by, rate, rate_unit, seconds, span
+from steplab.core.units import by, rate, seconds, span
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -57,6 +58,16 @@ def answer(view: View) -> None:
         console().print(str(sentence), markup=False)
 
 
+def accuracy(view: View) -> None:
+    """Who reached the target accuracy, and when."""
+    accuracy_table(view.analysis, view.most)
+
+
+def latency(view: View) -> None:
+    """How long inferences take, and their tails."""
+    latency_table(view.analysis, view.most)
+
+
 def configurations(view: View) -> None:
     """Every configuration: time, throughput, speed-up, imbalance."""
     analysis = view.analysis
@@ -65,7 +76,7 @@ def configurations(view: View) -> None:
             _label(group.factors, analysis.varied),
             seconds(group.t_iter.median),
             span(*group.t_iter.ends) if group.t_iter.ends else "",
-            rate(group.throughput),
+            "" if group.throughput is None else rate(group.throughput),
             f"{group.speedup.value:.2f}" if group.speedup else "",
             f"{group.efficiency:.0%}" if group.efficiency else "",
             f"{group.lif:.2f}" if group.lif else "",
@@ -76,7 +87,7 @@ def configurations(view: View) -> None:
         _heading(analysis.varied),
         "t_iter",
         "95 % interval",
-        rate_unit(analysis.batch_known),
+        "samples/s",
         "S",
         "eff.",
         "LIF",
@@ -303,6 +314,8 @@ def noise(view: View) -> None:
 SECTIONS: dict[str, Callable[[View], None]] = {
     "answer": answer,
     "why": why,
+    "accuracy": accuracy,
+    "latency": latency,
     "configurations": configurations,
     "phases": phases,
     "scaling": scaling,

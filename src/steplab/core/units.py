@@ -56,11 +56,6 @@ def rate(value: float) -> str:
     return count(value)
 
 
-def rate_unit(batch_known: bool) -> str:
-    """What a throughput counts: samples only where it is known how many a step holds."""
-    return "samples/s" if batch_known else "steps/s"
-
-
 def by(ratio: float) -> str:
     """How far a ratio is from 1: in per cent, or as a factor from 2 on.
 

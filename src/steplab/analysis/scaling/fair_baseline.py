@@ -78,7 +78,7 @@ class _Asked:
         """The fastest rival, if all cores were tried."""
         if self.cores not in self.threads:
             return None
-        return max(self.rivals, key=lambda rival: groups[rival].throughput)
+        return max(self.rivals, key=lambda rival: groups[rival].rate)
 
 
 def fair_comparisons(cells: Configurations, groups: Sequence[Group]) -> list[FairComparison]:
@@ -137,8 +137,8 @@ def _comparison(
         workers=int(cells.workers[asked.at]),
         cores=asked.cores,
         threads=threads,
-        throughput=group.throughput,
-        alone=None if base is None else groups[base].throughput,
+        throughput=group.rate,
+        alone=None if base is None else groups[base].rate,
         ratio=None if base is None else ratios[asked.at, base],
         threads_measured=asked.threads,
     )

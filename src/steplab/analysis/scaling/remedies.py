@@ -20,7 +20,7 @@ from steplab.analysis.statistics.differences import critical
 from steplab.analysis.statistics.intervals import median_variance
 from steplab.analysis.summary import Group
 from steplab.core.trial import Level, accumulation
-from steplab.core.units import rate, rate_unit, seconds
+from steplab.core.units import rate, seconds
 from steplab_worker.phases import LAYERED, SHARES
 
 Array = NDArray[np.float64]
@@ -140,7 +140,7 @@ def _batch(now: Situation) -> Help | None:
         if isinstance(level := now.cells.factors[at].get(name), int | float) and level > own
     ]
     if larger:
-        best = max(larger, key=lambda at: now.pairs.groups[at].throughput)
+        best = max(larger, key=lambda at: now.pairs.groups[at].rate)
         return _measured(now, best, "batch", f"{name} {now.cells.factors[best][name]} instead of {own:g}")
     how = "reading, compute and waiting double with the batch, exchange and update do not"
 
@@ -155,7 +155,7 @@ def _batch(now: Situation) -> Help | None:
 def _fewer_ranks(now: Situation) -> Help | None:
     """Fewer workers, where they were measured to do more."""
     fewer = [at for at in _siblings(now, "workers") if now.cells.workers[at] < now.workers]
-    best = max(fewer, key=lambda at: now.pairs.groups[at].throughput)
+    best = max(fewer, key=lambda at: now.pairs.groups[at].rate)
     n = int(now.cells.workers[best])
     return _measured(now, best, "fewer-ranks", f"{n} worker{'s' if n > 1 else ''} instead of {now.workers}")
 
@@ -173,7 +173,7 @@ def _framework(now: Situation) -> Help | None:
     others = _siblings(now, "framework")
     if not others:
         return None
-    best = max(others, key=lambda at: now.pairs.groups[at].throughput)
+    best = max(others, key=lambda at: now.pairs.groups[at].rate)
     return _measured(now, best, "framework", f"{now.cells.factors[best]['framework']} as the framework")
 
 
@@ -238,7 +238,8 @@ def _rival(now: Situation, name: str, level: Level) -> int | None:
 
 
 def _measured(now: Situation, at: int, key: str, action: str) -> Help:
-    found = now.pairs.between(at, now.at)
-    unit = rate_unit(now.cells.batch_known)
-    how = f"measured: {rate(now.pairs.groups[at].throughput)} {unit} against {rate(now.group.throughput)}"
-    return Help(key, action, found.ratio, found.low, found.high, True, how)
+    difference, other = now.pairs.between(at, now.at), now.pairs.groups[at]
+    how = f"measured: a step of {seconds(other.t_iter.median)} against {seconds(now.group.t_iter.median)}"
+    if other.throughput is not None and now.group.throughput is not None:
+        how = f"measured: {rate(other.throughput)} samples/s against {rate(now.group.throughput)}"
+    return Help(key, action, difference.ratio, difference.low, difference.high, True, how)

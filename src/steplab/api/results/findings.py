@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from steplab.analysis.effects.sentences import TABLE_COLUMNS, describe, table_rows
+from steplab.analysis.latency import Inference, Latency
 from steplab.analysis.scaling.series import Estimate, Scaling
 from steplab.analysis.scaling.why import Why
 from steplab.analysis.sentences import sentences
+from steplab.analysis.statistics.intervals import Interval
 from steplab.analysis.study import Analysis, analyse
 from steplab.analysis.summary import Group
+from steplab.analysis.training import AccuracyCurve, TimeToAccuracy, Training
 from steplab.api import display
 from steplab.core.units import count, seconds, span
 
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     from steplab.api.study_data import StudyData
 
 __all__ = [
-    "TABLE_COLUMNS", "Analysis", "Estimate", "Findings", "Group", "Scaling", "Why", "analyze", "describe", "sentences",
-    "table_rows",
+    "TABLE_COLUMNS", "AccuracyCurve", "Analysis", "Estimate", "Findings", "Group", "Inference", "Interval", "Latency",
+    "Scaling", "TimeToAccuracy", "Training", "Why", "analyze", "describe", "sentences", "table_rows",
 ]  # fmt: skip
 SHOWN = 15  # configurations in a notebook
 
@@ -81,6 +84,9 @@ class Findings:
             "trials": analysis.trials,
             "failed": analysis.failed,
             "unsupported": analysis.unsupported,
+            "training": analysis.training,
+            "inference": analysis.inference,
+            "dependent": [asdict(factor) | {"sentence": factor.sentence} for factor in analysis.dependent],
             "sentences": self.sentences,
             "unreadable": self.data.tables.unreadable,
         }
@@ -110,7 +116,8 @@ class Findings:
     def _row(self, group: Group) -> list[object]:
         ends, speedup = group.t_iter.ends, group.speedup
         return [
-            self._label(group), seconds(group.t_iter.median), span(*ends) if ends else None, count(group.throughput),
+            self._label(group), seconds(group.t_iter.median), span(*ends) if ends else None,
+            None if group.throughput is None else count(group.throughput),
             f"{speedup.value:.2f}" if speedup else None,
             None if group.efficiency is None else f"{group.efficiency:.0%}",
             None if group.lif is None else f"{group.lif:.2f}",
@@ -120,7 +127,7 @@ class Findings:
 def analyze(data: StudyData) -> Findings:
     """Analyse the tables of a study."""
     tables = data.tables
-    return Findings(data, analyse(tables.trials, tables.factors, tables.iterations, tables.layers))
+    return Findings(data, analyse(tables.trials, tables.factors, tables.iterations, tables.layers, tables.epochs))
 
 
 def _flat(group: Group) -> dict[str, Any]:
