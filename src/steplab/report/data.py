@@ -116,7 +116,9 @@ def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dic
         one.trial: ", ".join(f"{n}={plain_level(rows.at[one.trial, n])}" for n in analysis.varied) for one in uneven
     }
     return {
-        "speed-up": tuple(one.answer for one in analysis.why[:MOST_NOTES]),
+        "speed-up": tuple(
+            f"{of_levels(one.factors, analysis.varied)}: {one.answer}" for one in analysis.why[:MOST_NOTES]
+        ),
         "imbalance": tuple(f"{named.get(one.trial, one.trial)}: {one.sentence}." for one in uneven),
         "roofline": () if roofline is None else (roofline.title, *roofline.notes),
     }
@@ -129,7 +131,12 @@ def measured(trials: pd.DataFrame) -> pd.DataFrame:
 
 def label(group: Group, names: tuple[str, ...]) -> str:
     """A configuration by the factors that vary."""
-    return ", ".join(f"{name}={group.factors[name]}" for name in names if name in group.factors) or "all"
+    return of_levels(group.factors, names)
+
+
+def of_levels(levels: Mapping[str, Level], names: tuple[str, ...]) -> str:
+    """The levels of those factors, as sentences name a configuration."""
+    return ", ".join(f"{name}={levels[name]}" for name in names if name in levels) or "all"
 
 
 def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> Profile:

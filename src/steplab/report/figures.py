@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import plotly.graph_objects as go
-
 from steplab.report.charts import effects, imbalance, layers, models, phases, scaling, times
 from steplab.report.data import ReportData
+from steplab.report.drawing import Drawn
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class Chart:
 
     id: str
     title: str
-    draw: Callable[[ReportData], go.Figure | None]
+    draw: Callable[[ReportData], Drawn | None]
     reading: str
     missing: str
 
@@ -25,7 +24,7 @@ class Chart:
 CHARTS = (
     Chart(
         "step-time", "Step time", times.step_times,
-        "Medians over a configuration's replicates with 95 % intervals, the highest throughput on top (at most 40).",
+        "Medians over a configuration's replicates with 95 % intervals, the highest throughput on top.",
         "No trial has been measured yet: run the study with `steplab run`.",
     ),
     Chart(
