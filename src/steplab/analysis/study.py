@@ -9,15 +9,18 @@ import pandas as pd
 import pyarrow as pa
 
 from steplab.analysis.configurations import configurations
+from steplab.analysis.dependent_factors import Dependent, dependent_factors, independent
 from steplab.analysis.effects.analysis import designed
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.frameworks import Comparison, compare_frameworks
+from steplab.analysis.latency import Inference, inference
 from steplab.analysis.noise import Noise, judge
 from steplab.analysis.scaling.imbalance import Imbalance, imbalance
 from steplab.analysis.scaling.series import Scaling, series_of
 from steplab.analysis.scaling.why import Why, answers
 from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.analysis.summary import Group, groups_of
+from steplab.analysis.training import Training, training
 from steplab.analysis.unexplained import Unexplained, unexplained
 from steplab.core.trial import tally
 
@@ -40,6 +43,9 @@ class Analysis:
     frameworks: list[Comparison] = field(default_factory=list)
     unexplained: list[Unexplained] = field(default_factory=list)  # phases that do not sum to the step
     imbalance: list[Imbalance] = field(default_factory=list)  # the trials in which ranks wait longest
+    training: Training | None = None  # of kind train: time to accuracy, and the curves
+    inference: Inference | None = None  # of kind infer: latencies
+    dependent: list[Dependent] = field(default_factory=list)  # factors that follow from others, in no configuration
 
     @property
     def effects(self) -> list[Effect]:
@@ -60,8 +66,11 @@ def analyse(
     factors: Sequence[str],
     iterations: pa.Table | None = None,
     layers: pa.Table | None = None,
+    epochs: pa.Table | None = None,
 ) -> Analysis:
     """Analyse the tables of a study; without iterations and layers, imbalance is known only as a number."""
+    dependent = dependent_factors(trials, factors) if len(trials) else []
+    factors = independent(factors, dependent)
     waiting = [] if iterations is None or layers is None else imbalance(trials, iterations, layers, MOST_IMBALANCES)
     cells = configurations(trials, factors)
     groups = groups_of(cells)
@@ -79,4 +88,7 @@ def analyse(
         frameworks=compare_frameworks(trials, factors),
         unexplained=unexplained(cells),
         imbalance=waiting,
+        training=None if epochs is None else training(trials, factors, epochs),
+        inference=None if iterations is None else inference(trials, factors, iterations),
+        dependent=dependent,
     )

@@ -87,6 +87,7 @@ class TrainKind(TrialKind):
     starter = STARTER
     columns = (
         "epochs", "train_accuracy", "validation_accuracy", "best_validation_accuracy", "time_to_target_s", "train_s",
+        "target_accuracy",
     )  # fmt: skip
     tables: ClassVar[Mapping[str, Table]] = {"epochs": Table(EPOCH, lambda record: record.epochs)}
 
@@ -110,6 +111,7 @@ class TrainKind(TrialKind):
             "best_validation_accuracy": max(accuracies, default=math.nan),
             "time_to_target_s": time_to_target_s(record.epochs, record.target_accuracy),
             "train_s": sum(epoch.seconds for epoch in record.epochs),
+            "target_accuracy": _number(record.target_accuracy),
         }
 
     @property

@@ -118,7 +118,7 @@ class Findings:
 def analyze(data: StudyData) -> Findings:
     """Analyse the tables of a study."""
     tables = data.tables
-    return Findings(data, analyse(tables.trials, tables.factors, tables.iterations, tables.layers))
+    return Findings(data, analyse(tables.trials, tables.factors, tables.iterations, tables.layers, tables.epochs))
 
 
 def _flat(group: Group) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def report_data(
     from steplab.analysis.study import analyse
     from steplab.report.data import Tabled, gather
 
-    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
+    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers, loaded.epochs)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, results.study, loaded)
     about = results.study.about
