@@ -19,6 +19,7 @@ from steplab.report.modelling import Modelled
 from steplab.report.ranks import RankTimes, rank_times
 
 MOST_NOTES = 3
+MOST_SENTENCES = 6  # of an answer with models; its findings are never left out
 Profile = tuple[pd.DataFrame, str, tuple[str, ...]]  # seconds by layer, of which configuration, in which trials
 
 
@@ -104,7 +105,7 @@ def gather(
         provenance=provenance,
         models=models,
         roofline=roofline,
-        notes=_notes(analysis, tables, roofline),
+        notes=_notes(analysis, tables, roofline) | _model_notes(models),
     )
 
 
@@ -122,6 +123,11 @@ def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dic
         "imbalance": tuple(f"{named.get(one.trial, one.trial)}: {one.sentence}." for one in uneven),
         "roofline": () if roofline is None else (roofline.title, *roofline.notes),
     }
+
+
+def _model_notes(models: Modelled) -> dict[str, tuple[str, ...]]:
+    """What the models say, below the charts that show it."""
+    return {evidence: (text,) for text, evidence in models.sentences()}
 
 
 def measured(trials: pd.DataFrame) -> pd.DataFrame:
@@ -158,14 +164,10 @@ def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis
 
 
 def _answer(analysis: Analysis, models: Modelled) -> list[Said]:
-    """Three to six sentences: the findings, then what the models say; how far to trust it stays last."""
+    """All findings, which answer first and say last how far to trust them; before that the models, if there is room."""
     found = [said(sentence) for sentence in sentences(analysis)]
     told = [Said(text, evidence) for text, evidence in models.sentences()]
-    if not told:
-        return found
-    room = max(6 - len(told), 1)
-    kept = found if len(found) <= room else [*found[: room - 1], found[-1]]
-    return [*kept[:-1], *told, kept[-1]]
+    return [*found[:-1], *told[: max(MOST_SENTENCES - len(found), 0)], found[-1]]
 
 
 def _unmeasured(trials: pd.DataFrame, factors: tuple[str, ...], logs: Mapping[str, str]) -> list[Unmeasured]:

@@ -54,7 +54,7 @@ def content(data: ReportData) -> Content:
         analysis=data.analysis, answer=data.answer, provenance=data.provenance, noise=data.analysis.noise,
         doubts=_doubts(data.analysis.noise), tables=shown, anchors=anchors, no_model=data.models.reason,
         charts=[_shown(chart, drawn[chart.id], data) for chart in CHARTS if chart.id in drawn],
-        missing=[chart for chart in CHARTS if chart.id not in drawn], offered=bool(sliders["models"]),
+        missing=[chart for chart in CHARTS if chart.missing and chart.id not in drawn], offered=bool(sliders["models"]),
     )  # fmt: skip
     main = readable(main)  # the commands name the folder
     plain = _safe(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS))

@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 from steplab.analysis.effects.findings import Designed, Effect, Mean
 from steplab.core.plain_text import plain
 from steplab.core.trial import Level
-from steplab.report.charts.labels import BREAK, LINE, most_lines, shortened
+from steplab.report.charts.labels import BREAK, LINE, in_a_line, most_lines, shortened
 from steplab.report.charts.style import GREY, colour, finish, log_axis, rows_height, series, whiskers
 from steplab.report.data import ReportData
 from steplab.report.drawing import Drawn, drawn, omission
@@ -70,7 +70,7 @@ def interactions(data: ReportData) -> Drawn | None:
             x = [plain(shortened(mean.levels[0], 24)) for mean in line]
             figure.add_scatter(x=x, y=y, mode="lines+markers",
                                error_y=_interval(line, y) if len(known) == len(line) else None,
-                               name=f"{plain(second)}={plain(shortened(name, 24))}", legendgroup=str(at), showlegend=new,
+                               name=in_a_line({second: name}, [second]), legendgroup=str(at), showlegend=new,
                                hovertemplate="%{x}: %{y:.4g} ms<extra>%{fullData.name}</extra>",
                                row=1, col=column, **series(at))  # fmt: skip
         figure.update_xaxes(title={"text": plain(first)}, type="category", row=1, col=column)

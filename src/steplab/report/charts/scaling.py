@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import plotly.graph_objects as go
@@ -13,14 +12,11 @@ from plotly.subplots import make_subplots
 from steplab.analysis.summary import Group
 from steplab.core.trial import Level
 from steplab.report.charts.labels import in_a_line
-from steplab.report.charts.style import GREY, finish, panel_title, series, whiskers
+from steplab.report.charts.small_multiples import MOST_LINES, grid, some
+from steplab.report.charts.style import GREY, finish, series, whiskers
 from steplab.report.data import ReportData
 from steplab.report.drawing import Drawn, drawn, omission
 
-MOST_LINES = 8  # in a panel
-MOST_PANELS = 12
-MOST_DIVIDING = 3  # factors that name a panel
-COLUMNS = 3
 IDEAL = {"mode": "lines", "name": "ideal", "legendgroup": "ideal", "hoverinfo": "skip",
          "line": {"dash": "dash", "color": GREY, "width": 2}}  # fmt: skip
 SPEED_UP = "speed-up"
@@ -84,65 +80,23 @@ def _two_panels(lines: Sequence[Line], others: tuple[str, ...]) -> go.Figure:
 
 def _small_multiples(lines: Sequence[Line], others: tuple[str, ...]) -> Drawn:
     """Many series: a panel for each level of the factors that divide them best, with the same axes."""
-    apart = _dividing(lines, others)
-    panels: dict[str, list[Line]] = {}
-    for line in sorted(lines, key=lambda line: [str(line.levels.get(name, "")) for name in apart]):
-        panels.setdefault(in_a_line(line.levels, apart), []).append(line)
-    columns = min(COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.07, vertical_spacing=0.3 / rows)
-    inside = tuple(name for name in others if name not in apart)
+    panels = grid(lines, others)
+    figure, looks, shown = panels.figure(), dict[str, int](), 0
     most, highest = _most_workers(lines), _highest(lines)
-    looks: dict[str, int] = {}
-    shown = 0
-    for at, (title, panel) in enumerate(panels.items()):
-        place = {"row": at // columns + 1, "col": at % columns + 1}
-        figure.add_scatter(x=[1, most], y=[1, most], showlegend=at == 0, **IDEAL, **place)
-        for line in _some(panel):
-            name = in_a_line(line.levels, inside)
-            new = name not in looks
-            look = looks.setdefault(name, len(looks))
-            _add(figure, line, {"name": name, "legendgroup": str(look), "showlegend": new, **series(look), **place})
+    for panel in panels.panels:
+        first = panel.row == panel.col == 1
+        figure.add_scatter(x=[1, most], y=[1, most], showlegend=first, **IDEAL, **panel.place)
+        for line in some(sorted(panel.lines, key=lambda line: -line.efficiency)):
+            name = in_a_line(line.levels, panels.inside)
+            look = {"name": name, "showlegend": name not in looks} | panel.place
+            at = looks.setdefault(name, len(looks))
+            _add(figure, line, {**look, "legendgroup": str(at), **series(at)})
             shown += 1
-        if apart:
-            panel_title(figure, title, **_row_column(place))
-        figure.update_xaxes(dtick=1 if most <= 8 else None, title={"text": "workers", "standoff": 6}, **place)
-        figure.update_yaxes(range=[0, 1.08 * highest], title={"text": SPEED_UP if at % columns == 0 else ""}, **place)
-    finish(figure, "", "", height=60 + 260 * rows)
+        figure.update_xaxes(dtick=1 if most <= 8 else None, title={"text": "workers", "standoff": 6}, **panel.place)
+        title = {"text": SPEED_UP if panel.col == 1 else ""}
+        figure.update_yaxes(range=[0, 1.08 * highest], title=title, **panel.place)
+    finish(figure, "", "", height=panels.height)
     return drawn(figure, "Efficiencies are in the table.", omission(shown, len(lines), "series", BETWEEN))
-
-
-def _row_column(place: dict[str, int]) -> dict[str, int]:
-    return {"row": place["row"], "column": place["col"]}
-
-
-def _dividing(lines: Sequence[Line], others: tuple[str, ...]) -> tuple[str, ...]:
-    """The factors whose levels make the fewest panels that are not crowded; frameworks rather than others."""
-    most = min(len(others), MOST_DIVIDING + 1)
-    choices = [names for size in range(most) for names in combinations(others, size)]
-    sizes = {names: _sizes(lines, names) for names in choices}
-    few = {names: size for names, size in sizes.items() if len(size) <= MOST_PANELS}
-    fitting = {names: size for names, size in few.items() if max(size) <= MOST_LINES}
-    if fitting:
-        return min(fitting, key=lambda names: (len(names), "framework" not in names, len(fitting[names])))
-    return min(few, key=lambda names: (max(few[names]), len(names)))
-
-
-def _sizes(lines: Sequence[Line], names: tuple[str, ...]) -> list[int]:
-    """How many series each combination of these factors' levels has."""
-    counts: dict[tuple[Level | None, ...], int] = {}
-    for line in lines:
-        key = tuple(line.levels.get(name) for name in names)
-        counts[key] = counts.get(key, 0) + 1
-    return list(counts.values())
-
-
-def _some(lines: list[Line]) -> list[Line]:
-    """All lines, or the best, the worst and some between them where there are too many to read."""
-    if len(lines) <= MOST_LINES:
-        return lines
-    ranked = sorted(lines, key=lambda line: -line.efficiency)
-    return [ranked[round(at * (len(ranked) - 1) / (MOST_LINES - 1))] for at in range(MOST_LINES)]
 
 
 def _most_workers(lines: Sequence[Line]) -> int:

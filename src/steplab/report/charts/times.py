@@ -46,8 +46,8 @@ def step_times(data: ReportData) -> Drawn | None:
     )
 
 
-def _rate(throughput: float) -> str:
-    return f", {throughput:.4g} samples/s" if throughput > 0 else ""
+def _rate(throughput: float | None) -> str:
+    return f", {throughput:.4g} samples/s" if throughput else ""
 
 
 def by_factor(data: ReportData) -> Drawn | None:
