@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steplab.analysis.unknown_work import is_shared
 from steplab.core.trial import Level, plain_level
 
 Indices = NDArray[np.int64]
@@ -42,7 +43,7 @@ class Configurations:
 
     @cached_property
     def batch(self) -> NDArray[np.float64]:
-        """The batch size of each worker, by configuration."""
+        """The batch size of each worker, by configuration; NaN where nobody says it."""
         return self.rows["batch_size"].to_numpy(dtype=float)[self.first]
 
     @cached_property
@@ -76,9 +77,27 @@ class Configurations:
     @cached_property
     def strong(self) -> NDArray[np.bool_]:
         """Whether a configuration's workers share one batch (strong scaling) or each have their own (weak)."""
+        if self.unknown_work:
+            return np.full(len(self), is_shared(self._medians, self.workers, self.series))
         if STRONG not in self.keys:
             return np.zeros(len(self), dtype=bool)
         return self.rows[STRONG].notna().to_numpy()[self.first]
+
+    @cached_property
+    def unknown_work(self) -> bool:
+        """Whether no batch size is known, so that the work of a step is not."""
+        return bool(len(self) and np.isnan(self.batch).all())
+
+    @cached_property
+    def work(self) -> NDArray[np.float64]:
+        """The work of a step: samples of all workers; where no batch size is known, in a unit of its own."""
+        if self.unknown_work:
+            return np.where(self.strong, 1.0, self.workers)
+        return self.batch * self.workers
+
+    @cached_property
+    def _medians(self) -> NDArray[np.float64]:
+        return self.medians(["t_iter"])["t_iter"].to_numpy(dtype=float)
 
     @cached_property
     def members(self) -> list[Indices]:

@@ -22,9 +22,11 @@ from steplab.analysis.statistics.variances import moderated
 from steplab.core.trial import Level, plain_level
 
 Array = NDArray[np.float64]
+TIME = "t_iter"
 # What is compared: column, how it is called, whether more of it is better.
 MEASURES = (
     ("throughput", "throughput", True),
+    (TIME, "step time", False),  # where the batch size, and so the throughput, is not known
     ("time_to_target_s", "time to accuracy", False),
     ("memory_bytes", "memory", False),
 )
@@ -85,8 +87,9 @@ def _variants(ok: pd.DataFrame, factors: Sequence[str]) -> tuple[list[str], pd.D
 
 def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]:
     """What was measured: the trials, the column, its name, and whether more of it is better."""
+    known = [column for column, *_ in MEASURES if column in ok and ok[column].notna().any()]
     for column, name, more in MEASURES:
-        if column in ok and ok[column].notna().any():
+        if column in known and (column != TIME or "throughput" not in known):
             yield ok, column, name, more
     # Joules from different sources are different quantities: each source is compared within itself.
     if "energy_j" in ok and ok["energy_j"].notna().any():

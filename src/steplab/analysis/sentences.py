@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from steplab.analysis.latency_sentences import latency_sentences
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
+from steplab.analysis.training_sentences import praised, throughput_sentence, training_sentences
 from steplab.core.units import count, seconds, span
 from steplab_worker.phases import WORDS
 
-Evidence = Literal["configurations", "phases", "scaling", "frameworks", "effects", "noise"]
+Evidence = Literal["accuracy", "latency", "configurations", "phases", "scaling", "frameworks", "effects", "noise"]
 
 
 @dataclass(frozen=True)
@@ -25,19 +27,34 @@ class Sentence:
 
 
 def sentences(analysis: Analysis) -> list[Sentence]:
-    """Three to six sentences that answer first."""
+    """A few sentences that answer first: what a training reached, how long an inference takes, else what is fastest."""
     if not analysis.groups:
         advice = Sentence(analysis.noise.advice, "noise")
         return [Sentence("No trial of this study has been measured.", "configurations"), advice]
     answers: list[tuple[str, Evidence]] = [
-        (_fastest(analysis), "configurations"),
-        (_where(analysis.groups[0], analysis), "phases"),
+        *_asked(analysis),
+        (_where(analysis), "phases"),
         (_scaling(analysis), "scaling"),
         (_frameworks(analysis), "frameworks"),
         (_effect(analysis), "effects"),
         (_trust(analysis), "noise"),
     ]
     return [Sentence(text, evidence) for text, evidence in answers if text]
+
+
+def _asked(analysis: Analysis) -> list[tuple[str, Evidence]]:
+    """What the kind of the study asks for, then what is assumed."""
+    training, inference = analysis.training, analysis.inference
+    answers: list[tuple[str, Evidence]] = []
+    if training is not None:
+        answers += [(text, "accuracy") for text in training_sentences(analysis, training)]
+        answers.append((throughput_sentence(analysis, training), "configurations"))
+    elif inference is not None:
+        answers += [(text, "latency") for text in latency_sentences(inference, analysis.varied)]
+    else:
+        answers.append((_fastest(analysis), "configurations"))
+    answers += [(factor.sentence, "configurations") for factor in analysis.dependent]
+    return [*answers, (analysis.assumption, "scaling")]
 
 
 def _label(group: Group, analysis: Analysis) -> str:
@@ -47,10 +64,10 @@ def _label(group: Group, analysis: Analysis) -> str:
 
 def _fastest(analysis: Analysis) -> str:
     best, *equals = analysis.fastest
-    text = (
-        f"The highest throughput is {count(best.throughput)} samples/s with {_label(best, analysis)}: "
-        f"a step takes {seconds(best.t_iter.median)}{_span(best)}."
-    )
+    text = f"The shortest step takes {seconds(best.t_iter.median)}{_span(best)}, with {_label(best, analysis)}."
+    if best.throughput is not None:
+        text = f"The highest throughput is {count(best.throughput)} samples/s with {_label(best, analysis)}: "
+        text += f"a step takes {seconds(best.t_iter.median)}{_span(best)}."
     if equals:
         text += f" {len(equals)} other configuration{'s' if len(equals) > 1 else ''} cannot be told from it."
     return text
@@ -60,8 +77,12 @@ def _span(group: Group) -> str:
     return f" ({span(*group.t_iter.ends)})" if group.t_iter.ends else ""
 
 
-def _where(group: Group, analysis: Analysis) -> str:
+def _where(analysis: Analysis) -> str:
+    """Where the time of a step goes, in the configuration that was praised for its throughput."""
+    group = next(iter(praised(analysis)), analysis.groups[0])
     total = sum(group.phases.values())
+    if not total and (analysis.training or analysis.inference):
+        return ""  # only steps are taken apart
     if not total:
         return "Phases were not measured, so where the time goes is not known."
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
@@ -113,7 +134,8 @@ def _cause(analysis: Analysis) -> str:
 
 def _frameworks(analysis: Analysis) -> str:
     """Which frameworks are faster over all configurations, as far as that is real."""
-    speed = [pair for pair in analysis.frameworks if pair.measure == "throughput" and pair.factors is None]
+    measure = "throughput" if any(pair.measure == "throughput" for pair in analysis.frameworks) else "step time"
+    speed = [pair for pair in analysis.frameworks if pair.measure == measure and pair.factors is None]
     real = [pair for pair in speed if pair.real]
     if not speed:
         return ""
@@ -122,7 +144,8 @@ def _frameworks(analysis: Analysis) -> str:
     most = max(real, key=lambda pair: max(pair.ratio, 1 / pair.ratio))
     ratio = max(most.ratio, 1 / most.ratio)
     slower = most.second if most.better == most.first else most.first
-    text = f"The largest real difference of frameworks: {most.better} does {ratio:.2f} times the samples of {slower}"
+    does = f"does {ratio:.2f} times the samples of" if measure == "throughput" else f"is {ratio:.2f} times as fast as"
+    text = f"The largest real difference of frameworks: {most.better} {does} {slower}"
     return text + (f"; {len(real)} of {len(speed)} pairs differ beyond doubt." if len(speed) > 1 else ".")
 
 

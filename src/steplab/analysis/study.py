@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 import pyarrow as pa
 
-from steplab.analysis.configurations import configurations
+from steplab.analysis.configurations import Configurations, configurations
 from steplab.analysis.dependent_factors import Dependent, dependent_factors, independent
 from steplab.analysis.effects.analysis import designed
 from steplab.analysis.effects.findings import Designed, Effect
@@ -22,6 +22,7 @@ from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.training import Training, training
 from steplab.analysis.unexplained import Unexplained, unexplained
+from steplab.analysis.unknown_work import assumption
 from steplab.core.trial import tally
 
 MOST_IMBALANCES = 5
@@ -46,6 +47,7 @@ class Analysis:
     training: Training | None = None  # of kind train: time to accuracy, and the curves
     inference: Inference | None = None  # of kind infer: latencies
     dependent: list[Dependent] = field(default_factory=list)  # factors that follow from others, in no configuration
+    assumption: str = ""  # what is assumed of the work of a step, where no batch size is known
 
     @property
     def effects(self) -> list[Effect]:
@@ -54,10 +56,10 @@ class Analysis:
 
     @property
     def fastest(self) -> list[Group]:
-        """The configuration with the highest throughput, then those that cannot be told from it."""
+        """The fastest configuration, by throughput where that is known, then those that cannot be told from it."""
         if not self.groups:
             return []
-        slower = surely_slower([group.throughput for group in self.groups], [group.t_iter for group in self.groups])
+        slower = surely_slower([group.speed for group in self.groups], [group.t_iter for group in self.groups])
         return [group for at, (group, sure) in enumerate(zip(self.groups, slower, strict=True)) if not at or not sure]
 
 
@@ -76,7 +78,7 @@ def analyse(
     groups = groups_of(cells)
     ended = tally(trials["status"] if len(trials) else ())
     return Analysis(
-        groups=sorted(groups, key=lambda group: -group.throughput),
+        groups=sorted(groups, key=lambda group: -group.speed),
         designed=designed(trials, factors),
         noise=judge(trials, factors),
         trials=len(trials),
@@ -91,4 +93,12 @@ def analyse(
         training=None if epochs is None else training(trials, factors, epochs),
         inference=None if iterations is None else inference(trials, factors, iterations),
         dependent=dependent,
+        assumption=_assumption(cells),
     )
+
+
+def _assumption(cells: Configurations) -> str:
+    """What must be said of the work of a step."""
+    if not cells.unknown_work:
+        return ""
+    return assumption(bool(cells.strong.any()), several=len(set(cells.workers.tolist())) > 1)

@@ -41,10 +41,16 @@ class Group:
     t_iter: Interval
     phases: dict[str, float]
     lif: float | None
-    throughput: float
+    throughput: float | None  # samples/s; None where the batch size is not known
+    rate: float  # the same where it is known, otherwise work per second in a unit of the study's own: for ratios
     observer_cost: float | None
     speedup: Ratio | None = None
     efficiency: float | None = None
+
+    @property
+    def speed(self) -> float:
+        """What configurations are ranked by: the throughput, or steps per second where it is not known."""
+        return 1.0 / self.t_iter.median if self.throughput is None else self.throughput
 
     @property
     def phased_apart(self) -> str:
@@ -56,8 +62,8 @@ class Group:
 
 
 def summarise(trials: pd.DataFrame, factors: Sequence[str]) -> list[Group]:
-    """The configurations of a study that have measured trials, the fastest throughput first."""
-    return sorted(groups_of(configurations(trials, factors)), key=lambda group: -group.throughput)
+    """The configurations of a study that have measured trials, the fastest first."""
+    return sorted(groups_of(configurations(trials, factors)), key=lambda group: -group.speed)
 
 
 def groups_of(cells: Configurations) -> list[Group]:
@@ -68,25 +74,25 @@ def groups_of(cells: Configurations) -> list[Group]:
     low, high = (cells.values(name)[cells.first].tolist() for name in ("t_iter_low", "t_iter_high"))
     intervals = median_intervals([times[rows] for rows in cells.members], list(zip(low, high, strict=True)))
     medians = cells.medians([*SHARES, "lif", "observer_cost"])
-    samples = (cells.batch * cells.workers).tolist()
     groups = [
-        _group(levels, interval, own, work)
+        _group(levels, interval, own, work, known=not cells.unknown_work)
         for levels, interval, own, work in zip(
-            cells.factors, intervals, medians.to_dict("records"), samples, strict=True
+            cells.factors, intervals, medians.to_dict("records"), cells.work.tolist(), strict=True
         )
     ]
     return _with_speedups(groups, cells)
 
 
-def _group(levels: dict[str, Level], interval: Interval, own: dict[Hashable, float], samples: float) -> Group:
-    known = {str(name): value for name, value in own.items() if value == value}
+def _group(levels: dict[str, Level], interval: Interval, own: dict[Hashable, float], work: float, known: bool) -> Group:
+    values = {str(name): value for name, value in own.items() if value == value}
     return Group(
         factors=levels,
         t_iter=interval,
-        phases={name: known[name] for name in SHARES if name in known},
-        lif=known.get("lif"),
-        throughput=samples / interval.median,
-        observer_cost=known.get("observer_cost"),
+        phases={name: values[name] for name in SHARES if name in values},
+        lif=values.get("lif"),
+        throughput=work / interval.median if known else None,
+        rate=work / interval.median,
+        observer_cost=values.get("observer_cost"),
     )
 
 
@@ -113,7 +119,7 @@ def _ratio(group: Group, base: Group) -> Ratio:
     """The ratio of two throughputs; independent errors add in squares on the log scale."""
     from scipy.special import stdtrit
 
-    value = group.throughput / base.throughput
+    value = group.rate / base.rate
     known = ratio_error(group.t_iter, base.t_iter)
     if known is not None:
         up = down = float(stdtrit(known[1], (1 + LEVEL) / 2)) * known[0]

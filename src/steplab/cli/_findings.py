@@ -64,7 +64,7 @@ def configurations(view: View) -> None:
             _label(group.factors, analysis.varied),
             seconds(group.t_iter.median),
             span(*group.t_iter.ends) if group.t_iter.ends else "",
-            f"{group.throughput:.0f}",
+            "" if group.throughput is None else f"{group.throughput:.0f}",
             f"{group.speedup.value:.2f}" if group.speedup else "",
             f"{group.efficiency:.0%}" if group.efficiency else "",
             f"{group.lif:.2f}" if group.lif else "",

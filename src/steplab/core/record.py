@@ -200,7 +200,11 @@ class Record(Head):
             return self
         if not self.ranks or any("native" not in rank.modes for rank in self.ranks):
             raise ValueError("a trial that ended well needs ranks with native times")
-        for name in ("batch_size", "workers"):
+        # Others may not tell their batch size; then there is no throughput.
+        sizes = (
+            ("workers",) if self.measure.imported and self.resolved.batch_size is None else ("batch_size", "workers")
+        )
+        for name in sizes:
             if not _is_size(getattr(self.resolved, name)):
                 raise ValueError(f"resolved.{name} must be a number above 0")
         if not _accumulates(self.resolved):

@@ -70,7 +70,7 @@ def _times(record: Record, native: Series) -> dict[str, Any]:
         "spread": native.spread,
         "drift": native.change,
         "iterations": len(native.times),
-        "throughput": record.resolved.step_samples / native.median if native.median else np.nan,
+        "throughput": (record.resolved.step_samples / native.median or np.nan) if native.median else np.nan,
     }
 
 

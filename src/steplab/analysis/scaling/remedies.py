@@ -102,7 +102,7 @@ def _batch(now: Situation) -> Help | None:
         if isinstance(level := now.cells.factors[at].get(name), int | float) and level > own
     ]
     if larger:
-        best = max(larger, key=lambda at: now.groups[at].throughput)
+        best = max(larger, key=lambda at: now.groups[at].rate)
         return _measured(now, best, "batch", f"{name} {now.cells.factors[best][name]} instead of {own:g}")
     step = now.mean["native"]
     grows = sum(now.phase(phase) for phase in ("t_io", "t_h2d", *LAYERED)) + now.mean["waiting"]
@@ -114,7 +114,7 @@ def _batch(now: Situation) -> Help | None:
 def _fewer_ranks(now: Situation) -> Help | None:
     """Fewer workers, where they were measured to do more."""
     fewer = [at for at in _siblings(now, "workers") if now.cells.workers[at] < now.workers]
-    best = max(fewer, key=lambda at: now.groups[at].throughput)
+    best = max(fewer, key=lambda at: now.groups[at].rate)
     n = int(now.cells.workers[best])
     return _measured(now, best, "fewer-ranks", f"{n} worker{'s' if n > 1 else ''} instead of {now.workers}")
 
@@ -123,7 +123,7 @@ def _framework(now: Situation) -> Help | None:
     others = _siblings(now, "framework")
     if not others:
         return None
-    best = max(others, key=lambda at: now.groups[at].throughput)
+    best = max(others, key=lambda at: now.groups[at].rate)
     return _measured(now, best, "framework", f"{now.cells.factors[best]['framework']} as the framework")
 
 
@@ -174,5 +174,7 @@ def _rival(now: Situation, name: str, level: Level) -> int | None:
 
 def _measured(now: Situation, at: int, key: str, action: str) -> Help:
     other = now.groups[at]
-    how = f"measured: {other.throughput:.4g} samples/s against {now.group.throughput:.4g}"
-    return Help(key, action, other.throughput / now.group.throughput, True, how)
+    how = f"measured: a step of {seconds(other.t_iter.median)} against {seconds(now.group.t_iter.median)}"
+    if other.throughput is not None and now.group.throughput is not None:
+        how = f"measured: {other.throughput:.4g} samples/s against {now.group.throughput:.4g}"
+    return Help(key, action, other.rate / now.group.rate, True, how)

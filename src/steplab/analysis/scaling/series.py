@@ -59,7 +59,7 @@ class ScalingPoint:
 
     workers: int
     t_iter: Interval
-    throughput: float
+    throughput: float | None
     phases: dict[str, float]
     speedup: Ratio | None
     efficiency: Ratio | None

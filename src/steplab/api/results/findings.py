@@ -79,6 +79,9 @@ class Findings:
             "trials": analysis.trials,
             "failed": analysis.failed,
             "unsupported": analysis.unsupported,
+            "training": analysis.training,
+            "inference": analysis.inference,
+            "dependent": [asdict(factor) | {"sentence": factor.sentence} for factor in analysis.dependent],
             "sentences": self.sentences,
             "unreadable": self.data.tables.unreadable,
         }
@@ -108,7 +111,8 @@ class Findings:
     def _row(self, group: Group) -> list[object]:
         ends, speedup = group.t_iter.ends, group.speedup
         return [
-            self._label(group), seconds(group.t_iter.median), span(*ends) if ends else None, count(group.throughput),
+            self._label(group), seconds(group.t_iter.median), span(*ends) if ends else None,
+            None if group.throughput is None else count(group.throughput),
             f"{speedup.value:.2f}" if speedup else None,
             None if group.efficiency is None else f"{group.efficiency:.0%}",
             None if group.lif is None else f"{group.lif:.2f}",

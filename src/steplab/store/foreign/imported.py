@@ -128,10 +128,10 @@ def _check_counts(known: Mapping[str, Level]) -> None:
 
 
 def _resolved(known: Mapping[str, Level], ranks: int) -> ResolvedInfo:
-    """What every trial has, where the source does not say it: one sample a batch makes throughput count batches."""
+    """What every trial has, where the source does not say it; a batch size that nobody says is not known."""
     workers = int(known.get("workers", ranks))
     whole = known.get("global_batch_size")
-    batch_size = max(int(whole) // workers, 1) if whole is not None else 1
+    batch_size = max(int(whole) // workers, 1) if whole is not None else None
     words = dict.fromkeys(("framework", "network", "dataset", "optimizer"), UNKNOWN)
     levels = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
     # Others may call their strategies as they like; only a known one tells how iterations belong together.

@@ -277,4 +277,4 @@ def _notes(
     if different:
         yield f"{len(different)} steps are left out because not every rank has them."
     if "batch_size" not in config and "global_batch_size" not in config:
-        yield "The batch size is not known: throughput counts steps; give it with --set batch_size=N."
+        yield "The batch size is not known, so there are no samples/s: give it with --set batch_size=N."

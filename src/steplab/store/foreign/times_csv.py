@@ -159,7 +159,7 @@ def _checked(table: Times, said: set[str], where: str, notes: list[str]) -> Time
     if missing:
         raise TableError(f"the factor {missing[0]!r} has no value in some rows", where=where)
     if not {"batch_size", "global_batch_size"} & {*table.factors, *said}:
-        notes.append("The batch size is not known: throughput counts steps.")
+        notes.append("The batch size is not known, so there are no samples/s: give it with --set batch_size=N.")
     return Times(left, table.factors)
 
 
