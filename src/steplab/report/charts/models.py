@@ -15,7 +15,7 @@ MOST_POINTS = 300
 
 
 def predicted(data: ReportData) -> Drawn | None:
-    """Predicted against measured step times beside the identity line, and the errors in per cent."""
+    """Predicted against measured step times beside the identity line, and their ratios."""
     shown = [judged for judged in data.models.judged if np.isfinite(judged.predicted).any()]
     if not shown:
         return None
@@ -24,7 +24,7 @@ def predicted(data: ReportData) -> Drawn | None:
     ends = [float(y.min()), float(y.max())]
     line = {"dash": "dash", "color": GREY, "width": 2}
     figure.add_scatter(x=ends, y=ends, mode="lines", name="measured = predicted", line=line, row=1, col=1)
-    figure.add_scatter(x=ends, y=[0, 0], mode="lines", showlegend=False, line=line, row=1, col=2)
+    figure.add_scatter(x=ends, y=[1, 1], mode="lines", showlegend=False, line=line, row=1, col=2)
     for at, judged in enumerate(shown):
         have = np.flatnonzero(np.isfinite(judged.predicted))
         some = have[np.linspace(0, len(have) - 1, min(len(have), MOST_POINTS)).astype(int)]
@@ -33,11 +33,12 @@ def predicted(data: ReportData) -> Drawn | None:
         hover = "measured %{x:.4g} ms<br>predicted %{y:.4g} ms<extra>%{fullData.name}</extra>"
         guess = judged.predicted[some] * 1e3
         figure.add_scatter(x=y[some], y=guess, row=1, col=1, hovertemplate=hover, **look)
-        figure.add_scatter(x=y[some], y=100 * (guess / y[some] - 1), row=1, col=2, showlegend=False,
-                           hovertemplate="%{x:.4g} ms: %{y:+.3g} %<extra>%{fullData.name}</extra>", **look)  # fmt: skip
+        figure.add_scatter(x=y[some], y=guess / y[some], row=1, col=2, showlegend=False,
+                           hovertemplate="%{x:.4g} ms: %{y:.3g} times as long<extra>%{fullData.name}</extra>", **look)  # fmt: skip
     figure.update_xaxes(log_axis(y))
     figure.update_yaxes(log_axis(y) | {"title": {"text": "predicted [ms]"}}, row=1, col=1)
-    figure.update_yaxes(title={"text": "error [% of measured]"}, row=1, col=2)
+    ratios = np.concatenate([judged.predicted * 1e3 / y for judged in shown])
+    figure.update_yaxes(log_axis(ratios) | {"title": {"text": "predicted / measured"}}, row=1, col=2)
     most = max(int(np.isfinite(judged.predicted).sum()) for judged in shown)
     figure = finish(figure, "measured step time [ms]", "", height=420)
     return drawn(figure, omission(min(most, MOST_POINTS), most, "trials of each model"))

@@ -45,8 +45,8 @@ function lines(text, width) {
 
 // There, the name of a row stands above it, whole, and leaves the chart the width.
 function labelledAbove(layout, width) {
-  const { tickvals, ticktext, autorange } = layout.yaxis ?? {};
-  if (!ticktext || layout.yaxis2) return layout;
+  const { tickvals, ticktext, autorange, type } = layout.yaxis ?? {};
+  if (!ticktext || type === "log" || layout.yaxis2) return layout; // a logarithmic axis has numbers, not names
   const labels = ticktext.map((text) => lines(text, width));
   const tallest = Math.max(...labels.map((label) => label.length));
   const row = 30 + LINE * tallest;

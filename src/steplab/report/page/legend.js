@@ -2,7 +2,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = {
   circle: "M20 8a4.5 4.5 0 1 1-9 0a4.5 4.5 0 1 1 9 0Z", square: "M11.5 4h8v8h-8Z", diamond: "M15.5 2.5l5.5 5.5l-5.5 5.5l-5.5-5.5Z",
-  "triangle-up": "M15.5 3l5 9h-10Z", cross: "M14 3h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5Z", x: "M12 3l3.5 3.5L19 3l1.5 1.5L17 8l3.5 3.5L19 13l-3.5-3.5L12 13l-1.5-1.5L14 8l-3.5-3.5Z",
+  "triangle-up": "M15.5 3l5 9h-10Z", "triangle-right": "M11 3l9 5l-9 5Z", cross: "M14 3h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5Z", x: "M12 3l3.5 3.5L19 3l1.5 1.5L17 8l3.5 3.5L19 13l-3.5-3.5L12 13l-1.5-1.5L14 8l-3.5-3.5Z",
   star: "M15.5 2l1.5 4h4l-3.2 2.6l1.2 4.2l-3.5-2.5l-3.5 2.5l1.2-4.2L10 6h4Z", hexagon: "M15.5 3l4.5 2.5v5L15.5 13L11 10.5v-5Z",
 };
 const STROKES = { dash: "6 3", dot: "2 3", dashdot: "6 2 2 2", longdash: "10 3", longdashdot: "9 2 2 2" };
