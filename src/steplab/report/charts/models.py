@@ -33,8 +33,8 @@ def predicted(data: ReportData) -> Drawn | None:
         hover = "measured %{x:.4g} ms<br>predicted %{y:.4g} ms<extra>%{fullData.name}</extra>"
         guess = judged.predicted[some] * 1e3
         figure.add_scatter(x=y[some], y=guess, row=1, col=1, hovertemplate=hover, **look)
-        figure.add_scatter(x=y[some], y=guess / y[some], row=1, col=2, showlegend=False,
-                           hovertemplate="%{x:.4g} ms: %{y:.3g} times as long<extra>%{fullData.name}</extra>", **look)  # fmt: skip
+        hover = "%{x:.4g} ms: predicted %{y:.3g} times as long<extra>%{fullData.name}</extra>"
+        figure.add_scatter(x=y[some], y=guess / y[some], row=1, col=2, showlegend=False, hovertemplate=hover, **look)
     figure.update_xaxes(log_axis(y))
     figure.update_yaxes(log_axis(y) | {"title": {"text": "predicted [ms]"}}, row=1, col=1)
     ratios = np.concatenate([judged.predicted * 1e3 / y for judged in shown])
