@@ -14,9 +14,12 @@ WIDTHS = (400, 1280)
 SIDEWAYS = """[...document.querySelectorAll("*")].filter(part => part.scrollWidth > part.clientWidth + 1 &&
     ["auto", "scroll"].includes(getComputedStyle(part).overflowX)).map(part => part.className || part.tagName)"""
 # The names of a chart's rows, beside or above them, and by how much each leaves its chart.
-NAMES = """box => { const all = box.getBoundingClientRect();
-    return [...box.querySelectorAll(".ytick text, .annotation-text")].map(text => {
-    const own = text.getBoundingClientRect(); return [text.textContent, Math.max(all.left - own.left, own.right - all.right)]; }); }"""
+NAMES = """box => {
+    const all = box.getBoundingClientRect();
+    const leaves = (own) => Math.max(all.left - own.left, own.right - all.right);
+    const texts = [...box.querySelectorAll(".ytick text, .annotation-text")];
+    return texts.map(text => [text.textContent, leaves(text.getBoundingClientRect())]);
+}"""
 PANELS = "box => box.querySelectorAll('.cartesianlayer > .subplot').length"
 
 
