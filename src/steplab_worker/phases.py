@@ -22,7 +22,8 @@ class Phase(NamedTuple):
 TABLE = (
     Phase(
         "t_iter", "the whole iteration", "",
-        "iter_time iteration_time step_time time_per_step time_per_iteration t_step time duration elapsed total",
+        "iter_time iteration_time step_time time_per_step time_per_iteration t_step "
+        "total_time wall_time walltime runtime latency time duration elapsed total seconds milliseconds microseconds",
     ),
     Phase("t_io", "reading data", "t_iter", "io io_time data_time data_loading loading load dataloader read"),
     Phase("t_h2d", "moving data to the device", "t_iter", "h2d host_to_device copy memcpy transfer"),

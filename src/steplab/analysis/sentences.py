@@ -54,7 +54,7 @@ def _asked(analysis: Analysis) -> list[tuple[str, Evidence]]:
     else:
         answers.append((_fastest(analysis), "configurations"))
     answers += [(factor.sentence, "configurations") for factor in analysis.dependent]
-    return [*answers, (analysis.assumption, "scaling")]
+    return [*answers, (analysis.assumption, "configurations")]
 
 
 def _label(group: Group, analysis: Analysis) -> str:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 SHORTER = 0.9  # a step that takes less than this share of the one with fewest workers is clearly shorter
 UNKNOWN = "The batch size is not known, so there are no samples/s, and configurations are ranked by time."
 SHARED = (
-    "Steps get shorter with more workers, so the workers are taken to share one batch (strong scaling); "
-    "batch_size says otherwise."
+    "Steps get shorter with more workers, so these are taken to share one batch (strong scaling); if each has a batch "
+    "of its own, import again with --set batch_size=N."
 )
 APART = (
-    "Steps do not get shorter with more workers, so each worker is taken to have a batch of its own (weak scaling); "
-    "global_batch_size says otherwise."
+    "Steps do not get shorter with more workers, so each is taken to have a batch of its own (weak scaling); if they "
+    "share one, import again with --set global_batch_size=N."
 )
 
 

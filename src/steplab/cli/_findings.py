@@ -18,6 +18,7 @@ from steplab.api.results.findings import (
     table_rows,
 )
 from steplab.cli._output import console, table
+from steplab.cli._question_tables import accuracy_table, latency_table
 from steplab.core.trial import Level
 from steplab.core.units import seconds, span
 
@@ -54,6 +55,16 @@ def answer(view: View) -> None:
     """The findings in sentences."""
     for sentence in sentences(view.analysis):
         console().print(str(sentence), markup=False)
+
+
+def accuracy(view: View) -> None:
+    """Who reached the target accuracy, and when."""
+    accuracy_table(view.analysis, view.most)
+
+
+def latency(view: View) -> None:
+    """How long inferences take, and their tails."""
+    latency_table(view.analysis, view.most)
 
 
 def configurations(view: View) -> None:
@@ -281,6 +292,8 @@ def noise(view: View) -> None:
 SECTIONS: dict[str, Callable[[View], None]] = {
     "answer": answer,
     "why": why,
+    "accuracy": accuracy,
+    "latency": latency,
     "configurations": configurations,
     "phases": phases,
     "scaling": scaling,

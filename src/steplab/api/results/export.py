@@ -116,7 +116,7 @@ def _trace(order: _Order) -> Export:
 
 
 def _chosen(order: _Order) -> tuple[Record, str]:
-    """The record that was asked for, or the one with the highest throughput."""
+    """The record that was asked for, or the one with the highest throughput; where none is known, the shortest step."""
     place = StudyFolder(order.data.folder)
     if order.trial and order.trial not in records.done(place):
         hint = "the column trial of the table trials lists the ids"
@@ -128,11 +128,12 @@ def _chosen(order: _Order) -> tuple[Record, str]:
         return record, "as asked"
     trials = order.data.tables.trials
     measured = "throughput" in trials  # a study of failures has no such column
-    ok = trials[(trials["status"] == "ok") & trials["throughput"].notna()] if measured else trials[:0]
+    ok = trials[(trials["status"] == "ok") & trials["t_iter"].notna()] if measured else trials[:0]
     if not len(ok):
         raise InputError("no trial has been measured", where=str(order.data.folder))
-    best = ok.sort_values(["throughput", "trial"], ascending=[False, True])["trial"].iloc[0]
-    return records.read_record(place, str(best)), "the highest throughput"
+    best = ok.sort_values(["throughput", "t_iter", "trial"], ascending=[False, True, True])["trial"].iloc[0]
+    why = "the highest throughput" if ok["throughput"].notna().any() else "the shortest step"
+    return records.read_record(place, str(best)), why
 
 
 def _mlflow(order: _Order) -> Export:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from steplab.analysis.effects.sentences import TABLE_COLUMNS, describe, table_rows
+from steplab.analysis.latency import Inference, Latency
 from steplab.analysis.scaling.series import Estimate, Scaling
 from steplab.analysis.scaling.why import Why
 from steplab.analysis.sentences import sentences
+from steplab.analysis.statistics.intervals import Interval
 from steplab.analysis.study import Analysis, analyse
 from steplab.analysis.summary import Group
+from steplab.analysis.training import AccuracyCurve, TimeToAccuracy, Training
 from steplab.api import display
 from steplab.core.units import count, seconds, span
 
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     from steplab.api.study_data import StudyData
 
 __all__ = [
-    "TABLE_COLUMNS", "Analysis", "Estimate", "Findings", "Group", "Scaling", "Why", "analyze", "describe", "sentences",
-    "table_rows",
+    "TABLE_COLUMNS", "AccuracyCurve", "Analysis", "Estimate", "Findings", "Group", "Inference", "Interval", "Latency",
+    "Scaling", "TimeToAccuracy", "Training", "Why", "analyze", "describe", "sentences", "table_rows",
 ]  # fmt: skip
 SHOWN = 15  # configurations in a notebook
 

@@ -8,6 +8,7 @@ iterations of the S-SGD model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,8 @@ from steplab.core.record import Rank
 from steplab.core.trial import Level
 from steplab.store.foreign.csv_columns import SECONDS, Roles, named, roles
 from steplab.store.foreign.imported import LONGEST_S, ForeignStudy, ForeignTrial, foreign_rank, study_name
-from steplab.store.source import read_source
+from steplab.store.foreign.own_trials import finished, is_own, own_roles
+from steplab.store.source import Source, read_source
 from steplab_worker.phases import ITERATION, MEASURED, addends
 
 MOST_ROWS = 5_000_000
@@ -51,6 +53,7 @@ class Times:
 
     frame: pd.DataFrame
     factors: tuple[str, ...]
+    gaps: bool = False  # whether a factor may have no level in some rows
 
 
 def study_of(
@@ -72,6 +75,8 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
         raise TableError("a row has more cells than the header", where=str(path))
     if len(source.frame) > MOST_ROWS:
         raise TableError(f"has more than {MOST_ROWS} rows", where=str(path))
+    if is_own(source.frame.columns) and not wishes.columns and not wishes.factors:
+        return _own(source, path, notes)
     columns = roles(source, wishes.columns, wishes.factors, str(path))
     frame = _wide(source.frame, columns, str(path)) if columns.phase else source.frame
     times = {name: name for name in MEASURED if name in frame} if columns.phase else columns.times
@@ -81,6 +86,16 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
         table[name] = _seconds(frame[column], unit, f"{path}, column {column!r}")
     notes += [f"{path.name}: {note}." for note in (*source.notes, *columns.notes)]
     return Times(table, tuple(columns.factors))
+
+
+def _own(source: Source, path: Path, notes: list[str]) -> Times:
+    """The table of trials that steplab exports; factors that only some trials have leave gaps."""
+    frame = finished(source.frame)
+    if frame.empty:
+        raise TableError("no trial of this table was measured", where=str(path))
+    columns = own_roles(frame)
+    notes += [f"{path.name}: {note}." for note in ("this is steplab's own table of trials", *columns.notes)]
+    return Times(frame[[*columns.factors, *columns.keys, *columns.times]], tuple(columns.factors), gaps=True)
 
 
 def _wide(frame: pd.DataFrame, columns: Roles, where: str) -> pd.DataFrame:
@@ -134,7 +149,7 @@ def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> 
     if "workers" in factors and "workers" not in first.factors:
         whole["workers"] = whole["workers"].fillna(1)
         notes.append(f"{names[0]} has no column workers: its rows are taken as one worker's.")
-    return Times(whole, tuple(factors))
+    return Times(whole, tuple(factors), any(table.gaps for table in tables))
 
 
 def _checked(table: Times, said: set[str], where: str, notes: list[str]) -> Times:
@@ -156,11 +171,11 @@ def _checked(table: Times, said: set[str], where: str, notes: list[str]) -> Time
     if unequal:
         notes.append(f"In {unequal} rows the phases do not sum to t_iter within 3 %: the rest is t_other.")
     missing = [name for name in table.factors if left[name].isna().any()]
-    if missing:
+    if missing and not table.gaps:
         raise TableError(f"the factor {missing[0]!r} has no value in some rows", where=where)
     if not {"batch_size", "global_batch_size"} & {*table.factors, *said}:
         notes.append("The batch size is not known, so there are no samples/s: give it with --set batch_size=N.")
-    return Times(left, table.factors)
+    return Times(left, table.factors, table.gaps)
 
 
 def _trials(table: Times, said: Mapping[str, Level]) -> list[ForeignTrial]:
@@ -175,7 +190,7 @@ def _trials(table: Times, said: Mapping[str, Level]) -> list[ForeignTrial]:
     trials = []
     for key, rows in groups:
         levels = key if isinstance(key, tuple) else (key,)
-        config = {name: _level(value) for name, value in zip(factors, levels, strict=False)}
+        config = {name: _level(value) for name, value in zip(factors, levels, strict=False) if not _is_gap(value)}
         trials.append(ForeignTrial({**said, **config}, numbers[levels[-1]], _ranks(rows)))
     return trials
 
@@ -189,6 +204,10 @@ def _ranks(rows: pd.DataFrame) -> tuple[Rank, ...]:
         columns = {name: ordered[name].tolist() for name in MEASURED if name in ordered and ordered[name].notna().all()}
         ranks.append(foreign_rank(at, columns))
     return tuple(ranks)
+
+
+def _is_gap(value: object) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def _order(value: object) -> tuple[int, float, str]:

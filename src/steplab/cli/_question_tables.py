@@ -1,0 +1,81 @@
+"""The tables of `steplab analyze` that answer what a study's kind asks: time to accuracy, latency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steplab.api.results.findings import Analysis, Interval, Latency, TimeToAccuracy
+from steplab.cli._output import console, table
+from steplab.core.trial import Level
+from steplab.core.units import count, seconds, span
+
+STANDINGS = {"soonest": "soonest", "not told apart": "not told apart", "later": "later",
+             "some runs": "some runs only", "not reached": "not reached"}  # fmt: skip
+
+
+def accuracy_table(analysis: Analysis, most: int | None) -> None:
+    """Time to the target accuracy of each configuration, the soonest first."""
+    training = analysis.training
+    if training is None:
+        return
+    names = analysis.varied
+    columns = [_heading(names), "reached", "epochs", "seconds", "95 % interval", "best", "standing"]
+    rows = [_accuracy_row(one, names, training.target) for one in training.configurations[:most]]
+    goal = "no target" if training.target is None else f"target {training.target:.4g}"
+    console().print(table(columns, rows, title=f"time to accuracy ({goal}; training without validation)"))
+    _rest(len(training.configurations), most)
+
+
+def _accuracy_row(one: TimeToAccuracy, names: Sequence[str], target: float | None) -> list[str]:
+    epochs = one.epochs
+    spread = "" if epochs is None or epochs.low == epochs.high else f" ({epochs.low:g}–{epochs.high:g})"
+    return [
+        _label(one.factors, names),
+        "" if target is None else f"{one.reached} of {one.runs}",
+        f"{one.trained_epochs}" if target is None else "" if epochs is None else f"{epochs.median:g}{spread}",
+        seconds(one.trained_s) if target is None else "" if one.seconds is None else seconds(one.seconds.median),
+        span(*one.seconds.ends) if one.seconds and one.seconds.ends else "",
+        f"{one.best.median:.4f}",
+        "" if target is None else STANDINGS[one.standing],
+    ]
+
+
+def latency_table(analysis: Analysis, most: int | None) -> None:
+    """Quantiles of the latency, engines ranked within each setting."""
+    inference = analysis.inference
+    if inference is None:
+        return
+    names = analysis.varied
+    latencies = inference.latencies
+    columns = [_heading(names), "p50", "95 % interval", "p95", "p99", "samples/s", "standing"]
+    rows = [_latency_row(one, names) for one in latencies[:most]]
+    console().print(table(columns, rows, title="latency of a batch"))
+    _rest(len(latencies), most)
+
+
+def _latency_row(one: Latency, names: Sequence[str]) -> list[str]:
+    return [
+        _label(one.factors, names),
+        seconds(one.p50.median),
+        span(*one.p50.ends) if one.p50.ends else "",
+        *(_median(value) for value in (one.p95, one.p99)),
+        "" if one.throughput is None else count(one.throughput),
+        one.standing,
+    ]
+
+
+def _median(value: Interval | None) -> str:
+    return "" if value is None else seconds(value.median)
+
+
+def _rest(rows: int, most: int | None) -> None:
+    if most is not None and rows > most:
+        console().print(f"… and {rows - most} more (--all shows them)")
+
+
+def _heading(names: Sequence[str]) -> str:
+    return ", ".join(names) or "configuration"
+
+
+def _label(factors: dict[str, Level], names: Sequence[str]) -> str:
+    return ", ".join(str(factors.get(name, "-")) for name in names)
