@@ -114,6 +114,13 @@ def test_every_sentence_below_a_chart_names_its_configuration(watch: Watch, six_
     assert all("framework=" in note and "workers=" in note for note in notes)
 
 
+def test_frameworks_stand_in_order_with_those_that_cannot_be_told_apart(watch: Watch, six_frameworks_page: str) -> None:
+    page = opened(watch, six_frameworks_page, 1280)
+    cells = page.locator("[data-table=frameworks] tbody td:first-child").all_inner_texts()
+    assert cells == ["torch", "tensorflow", "jax", "mxnet", "chainer", "velox"]
+    assert "velox" in page.locator("[data-table=frameworks] tbody tr").first.inner_text()
+
+
 def test_frameworks_are_compared_in_pairs(watch: Watch, six_frameworks_page: str) -> None:
     page = opened(watch, six_frameworks_page, 1280)
     assert page.locator("[data-chart=frameworks] .ytick").count() == 15

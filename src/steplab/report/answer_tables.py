@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from steplab.analysis.statistics.intervals import Interval
+from steplab.report.charts.frameworks import overall
 from steplab.report.charts.latency import QUANTILES, quantile
 from steplab.report.data import ReportData
+from steplab.report.framework_order import order
 from steplab.report.table import Cell, Column, PageTable, cell, factor_columns, percent
 
 STANDINGS = {
@@ -16,7 +18,7 @@ LATENCIES = {"lowest": "the lowest", "not told apart": "cannot be told from the 
 
 def answer_tables(data: ReportData) -> list[PageTable]:
     """Those that the study has data for."""
-    return [*time_to_accuracy(data), *latencies(data), *framework_pairs(data)]
+    return [*time_to_accuracy(data), *latencies(data), *frameworks(data), *framework_pairs(data)]
 
 
 def time_to_accuracy(data: ReportData) -> list[PageTable]:
@@ -63,6 +65,23 @@ def latencies(data: ReportData) -> list[PageTable]:
         for one in inference.latencies
     ]  # fmt: skip
     return [PageTable("latencies", "Latency and throughput", columns, rows)]
+
+
+def frameworks(data: ReportData) -> list[PageTable]:
+    """One row for each framework, the best first: whom it beats, and whom it cannot be told from."""
+    pairs = overall(data)
+    places = order(pairs)
+    if not places:
+        return []
+    columns = (
+        Column("framework", "framework", "text"), Column("ratio", f"{pairs[0].measure} against the first"),
+        Column("beats", "better than", "text"), Column("alike", "cannot be told apart from", "text"),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [place.framework, cell(place.ratio), ", ".join(place.beats) or None, ", ".join(place.alike) or None]
+        for place in places
+    ]
+    return [PageTable("frameworks", "Frameworks in order", columns, rows)]
 
 
 def framework_pairs(data: ReportData) -> list[PageTable]:
