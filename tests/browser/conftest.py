@@ -18,16 +18,20 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from steplab.api.results.report_data import report_data
 from steplab.api.results.results import Results
 from steplab.core.errors import EnvironmentFault
+from steplab.core.record import parse_record
+from steplab.core.trial import trial_id
 from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab.report.browser import find_browser
 from steplab.report.html import content, render
 from steplab.runner.instruments import ceilings
+from steplab.store import records
+from steplab.store.paths import StudyFolder
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 
-
+FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer", "velox")
 ROOFS = Ceilings("a machine", (Ceiling(1, 1e12, (Level("L3", 8e10, 1e7), Level("DRAM", 2e10))),), "measured", "test")
 
 
@@ -76,12 +80,16 @@ def watch(browser: Browser) -> Iterator[Callable[..., Watched]]:
         context.close()
 
 
-def run_study(place: Path, description: str = "", design: str = "replicates = 2", **factors: object) -> Path:
+def run_study(
+    place: Path, description: str = "", design: str = "replicates = 2", kind: str = "step", more: str = "",
+    iterations: int = 8, **factors: object,
+) -> Path:  # fmt: skip
     """Run a synthetic study; its folder."""
     levels = {"framework": ["synthetic"], **factors}
-    lines = [f'[study]\nname = "looked-at"\ndescription = {json.dumps(description)}\n[factors]']
+    lines = [f'[study]\nname = "looked-at"\nkind = "{kind}"\ndescription = {json.dumps(description)}\n[factors]']
     lines += [f"{name} = {json.dumps(value)}" for name, value in levels.items()]
-    lines += [f"[design]\n{design}\n[measure]\niterations = 8\nwarmup = 2\nretries = 0\n"]
+    measure = "" if kind == "train" else f"iterations = {iterations}\nwarmup = 2\n"
+    lines += [f"[design]\n{design}\n[measure]\n{measure}retries = 0\n{more}"]
     (place / "looked-at.toml").write_text("\n".join(lines))
     command = [STEPLAB, "run", "looked-at.toml", "--out", "study", "--json"]
     done = subprocess.run(
@@ -127,6 +135,63 @@ def roofed_page(rich: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
         said["versions"]["device"] = "cpu"
         path.write_text(json.dumps(said))
     return report_of(folder)
+
+
+def rewrite_records(folder: Path, change: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> None:
+    """Replace every record by those that `change` makes of it."""
+    place = StudyFolder(folder)
+    for name in sorted(records.done(place)):
+        old = json.loads(place.record(name).read_bytes())
+        place.record(name).unlink()
+        for document in change(old):
+            document["trial"] = trial_id(document["config"], document["replicate"])
+            records.write_record(place, parse_record(json.dumps(document).encode(), "a test's record"))
+
+
+@pytest.fixture(scope="session")
+def rewrite() -> Callable[..., None]:
+    """To replace the records of a study."""
+    return rewrite_records
+
+
+@pytest.fixture(scope="session")
+def six_frameworks_page(rich: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of the report of six frameworks, of which the later ones are slower: 108 configurations."""
+    folder = tmp_path_factory.mktemp("six") / "study"
+    shutil.copytree(rich, folder, ignore=shutil.ignore_patterns("cache", "*.html"))
+    rewrite_records(folder, lambda old: [in_framework(old, name, 1 + 0.3 * at) for at, name in enumerate(FRAMEWORKS)])
+    return report_of(folder)
+
+
+def in_framework(old: dict[str, Any], name: str, slower: float) -> dict[str, Any]:
+    """A record as if another framework had taken so many times as long."""
+    named = {part: {**old[part], "framework": name} for part in ("config", "resolved")}
+    return {**old, **named, "ranks": slowed(old["ranks"], slower)}
+
+
+def slowed(value: Any, by: float, key: str = "") -> Any:
+    """The same with all times multiplied."""
+    if isinstance(value, dict):
+        return {name: slowed(part, by, name) for name, part in value.items()}
+    if isinstance(value, list):
+        return [slowed(part, by, key) for part in value]
+    return value * by if key.startswith("t_") and isinstance(value, float) else value
+
+
+@pytest.fixture(scope="session")
+def trained_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of the report of trainings to 90 %, which one of three never reaches."""
+    place = tmp_path_factory.mktemp("trained")
+    more = "[train]\nepochs = 6\ntarget_accuracy = 0.9\n[data]\nsamples = 200\n"
+    limits = {"accuracy_limit": [0.7, 0.95, 0.99], "learn_epochs": 1.0, "noise": 0.05}
+    return report_of(run_study(place, kind="train", more=more, dataset=["mnist"], **limits))
+
+
+@pytest.fixture(scope="session")
+def inferred_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of the report of an inference: two batch sizes, 120 iterations each."""
+    place = tmp_path_factory.mktemp("inferred")
+    return report_of(run_study(place, kind="infer", iterations=120, dataset=["mnist"], batch_size=[1, 8], noise=0.1))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steplab.report.latex import MOST_ROWS, escaped, latex
-from steplab.report.tables import Column, PageTable
+from steplab.report.table import Column, PageTable
 
 COLUMNS = (Column("name", "batch_size", "text"), Column("t_iter", "t_iter", unit="ms", scale=1e3))
 

@@ -97,7 +97,7 @@ def _where(analysis: Analysis) -> str:
     shares = sorted(((value / total, name) for name, value in group.phases.items()), reverse=True)
     parts = [f"{WORDS[name]} takes {share:.0%}" for share, name in shares[:3] if share >= 0.01]
     whole = f"the phased step ({group.phased_apart})" if group.phased_apart else "a step"
-    text = f"There, of {whole}, {', '.join(parts)}."
+    text = f"{f'With {_label(group, analysis)}, of' if analysis.varied else 'Of'} {whole}, {', '.join(parts)}."
     if analysis.unexplained:
         worst, several = analysis.unexplained[0], len(analysis.unexplained)
         text += f" In {several} configuration{'s' if several > 1 else ''} the phases do not sum to t_iter; at worst "

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from steplab.analysis.sentences import Sentence
 
 # What other modules call their evidence, and the section of the page that shows it.
-SECTIONS = {
-    "configurations": "step-time",
-    "scaling": "speed-up",
-    "frameworks": "factors",
-    "accuracy": "step-time",
-    "latency": "step-time",
-}
+SECTIONS = {"configurations": "step-time", "scaling": "speed-up", "accuracy": "time-to-accuracy"}
 
 
 @dataclass(frozen=True)

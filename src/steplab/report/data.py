@@ -19,6 +19,7 @@ from steplab.report.modelling import Modelled
 from steplab.report.ranks import RankTimes, rank_times
 
 MOST_NOTES = 3
+MOST_SENTENCES = 6  # of an answer with models; its findings are never left out
 Profile = tuple[pd.DataFrame, str, tuple[str, ...]]  # seconds by layer, of which configuration, in which trials
 
 
@@ -104,7 +105,7 @@ def gather(
         provenance=provenance,
         models=models,
         roofline=roofline,
-        notes=_notes(analysis, tables, roofline),
+        notes=_notes(analysis, tables, roofline) | _model_notes(models),
     )
 
 
@@ -116,10 +117,17 @@ def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dic
         one.trial: ", ".join(f"{n}={plain_level(rows.at[one.trial, n])}" for n in analysis.varied) for one in uneven
     }
     return {
-        "speed-up": tuple(one.answer for one in analysis.why[:MOST_NOTES]),
+        "speed-up": tuple(
+            f"{of_levels(one.factors, analysis.varied)}: {one.answer}" for one in analysis.why[:MOST_NOTES]
+        ),
         "imbalance": tuple(f"{named.get(one.trial, one.trial)}: {one.sentence}." for one in uneven),
         "roofline": () if roofline is None else (roofline.title, *roofline.notes),
     }
+
+
+def _model_notes(models: Modelled) -> dict[str, tuple[str, ...]]:
+    """What the models say, below the charts that show it."""
+    return {evidence: (text,) for text, evidence in models.sentences()}
 
 
 def measured(trials: pd.DataFrame) -> pd.DataFrame:
@@ -129,7 +137,12 @@ def measured(trials: pd.DataFrame) -> pd.DataFrame:
 
 def label(group: Group, names: tuple[str, ...]) -> str:
     """A configuration by the factors that vary."""
-    return ", ".join(f"{name}={group.factors[name]}" for name in names if name in group.factors) or "all"
+    return of_levels(group.factors, names)
+
+
+def of_levels(levels: Mapping[str, Level], names: tuple[str, ...]) -> str:
+    """The levels of those factors, as sentences name a configuration."""
+    return ", ".join(f"{name}={levels[name]}" for name in names if name in levels) or "all"
 
 
 def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> Profile:
@@ -151,14 +164,10 @@ def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis
 
 
 def _answer(analysis: Analysis, models: Modelled) -> list[Said]:
-    """Three to six sentences: the findings, then what the models say; how far to trust it stays last."""
+    """All findings, which answer first and say last how far to trust them; before that the models, if there is room."""
     found = [said(sentence) for sentence in sentences(analysis)]
     told = [Said(text, evidence) for text, evidence in models.sentences()]
-    if not told:
-        return found
-    room = max(6 - len(told), 1)
-    kept = found if len(found) <= room else [*found[: room - 1], found[-1]]
-    return [*kept[:-1], *told, kept[-1]]
+    return [*found[:-1], *told[: max(MOST_SENTENCES - len(found), 0)], found[-1]]
 
 
 def _unmeasured(trials: pd.DataFrame, factors: tuple[str, ...], logs: Mapping[str, str]) -> list[Unmeasured]:

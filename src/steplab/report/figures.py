@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import plotly.graph_objects as go
-
-from steplab.report.charts import effects, imbalance, layers, models, phases, scaling, times
+from steplab.report.charts import (
+    effects,
+    frameworks,
+    imbalance,
+    latency,
+    layers,
+    models,
+    phases,
+    scaling,
+    times,
+    training,
+)  # fmt: skip
 from steplab.report.data import ReportData
+from steplab.report.drawing import Drawn
 
 
 @dataclass(frozen=True)
@@ -17,15 +27,32 @@ class Chart:
 
     id: str
     title: str
-    draw: Callable[[ReportData], go.Figure | None]
+    draw: Callable[[ReportData], Drawn | None]
     reading: str
-    missing: str
+    missing: str  # empty for what only studies of another kind have
 
 
 CHARTS = (
     Chart(
+        "time-to-accuracy", "Time to accuracy", training.time_to_accuracy,
+        "Medians over a configuration's runs with 95 % intervals, the soonest on top; validation is not counted.", "",
+    ),
+    Chart(
+        "accuracy-curves", "Accuracy on the way", training.accuracy_curves,
+        "A line for each run, a mark for each look at the validation accuracy.", "",
+    ),
+    Chart(
+        "latency", "Latency", latency.latency,
+        "Quantiles of a batch's time, medians over replicates with 95 % intervals; each setting's lowest p50 first.",
+        "",
+    ),
+    Chart(
+        "frameworks", "Frameworks", frameworks.pairs,
+        "Over all configurations that two frameworks share, with 95 % intervals; hollow: not told apart.", "",
+    ),
+    Chart(
         "step-time", "Step time", times.step_times,
-        "Medians over a configuration's replicates with 95 % intervals, the highest throughput on top (at most 40).",
+        "Medians over a configuration's replicates with 95 % intervals, the highest throughput on top.",
         "No trial has been measured yet: run the study with `steplab run`.",
     ),
     Chart(

@@ -14,7 +14,8 @@ import orjson
 from steplab.analysis.noise import Noise
 from steplab.core.files import readable
 from steplab.report.data import ReportData
-from steplab.report.figures import CHARTS
+from steplab.report.drawing import Drawn
+from steplab.report.figures import CHARTS, Chart
 from steplab.report.tables import tables
 from steplab.report.whatif import what_if
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import markupsafe
     import plotly.graph_objects as go
 
-SCRIPTS = ("formula.js", "charts.js", "tables.js", "whatif.js", "page.js", "live.js")
+SCRIPTS = ("formula.js", "charts.js", "legend.js", "tables.js", "whatif.js", "page.js", "live.js")
 ALWAYS = {"what-if": "What if", "noise": "How far to trust it", "provenance": "How it was measured"}
 
 
@@ -40,11 +41,11 @@ class Content:
 
 def content(data: ReportData) -> Content:
     """The page's middle and data, for the page itself and for a live page that renews itself."""
-    drawn = figures(data)
+    drawn = drawings(data)
     shown = tables(data)
     sliders = what_if(data)
     document = {
-        "charts": {name: figure.to_plotly_json() for name, figure in drawn.items()},
+        "charts": {name: chart.figure.to_plotly_json() for name, chart in drawn.items()},
         "tables": [table.document() for table in shown],
         "whatIf": sliders,
     }
@@ -52,8 +53,8 @@ def content(data: ReportData) -> Content:
     main = _template("main.html").render(
         analysis=data.analysis, answer=data.answer, provenance=data.provenance, noise=data.analysis.noise,
         doubts=_doubts(data.analysis.noise), tables=shown, anchors=anchors, no_model=data.models.reason,
-        charts=[_Shown(c.id, c.title, c.reading, c.id in drawn, data.notes.get(c.id, ())) for c in CHARTS],
-        missing=[chart for chart in CHARTS if chart.id not in drawn], offered=bool(sliders["models"]),
+        charts=[_shown(chart, drawn[chart.id], data) for chart in CHARTS if chart.id in drawn],
+        missing=[chart for chart in CHARTS if chart.missing and chart.id not in drawn], offered=bool(sliders["models"]),
     )  # fmt: skip
     main = readable(main)  # the commands name the folder
     plain = _safe(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS))
@@ -73,9 +74,14 @@ def render(page: Content, *, live: bool = False) -> str:
     )  # fmt: skip
 
 
-def figures(data: ReportData) -> dict[str, go.Figure]:
+def drawings(data: ReportData) -> dict[str, Drawn]:
     """The charts that the study has data for, by their ids."""
-    return {chart.id: figure for chart in CHARTS if (figure := chart.draw(data)) is not None}
+    return {chart.id: drawn for chart in CHARTS if (drawn := chart.draw(data)) is not None}
+
+
+def figures(data: ReportData) -> dict[str, go.Figure]:
+    """The same as figures of Plotly."""
+    return {name: drawn.figure for name, drawn in drawings(data).items()}
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,12 @@ class _Shown:
     id: str
     title: str
     reading: str
-    drawn: bool
+    remarks: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+def _shown(chart: Chart, drawn: Drawn, data: ReportData) -> _Shown:
+    return _Shown(chart.id, chart.title, chart.reading, drawn.remarks, data.notes.get(chart.id, ()))
 
 
 def _policy(scripts: tuple[str, ...], *, live: bool) -> str:

@@ -2,7 +2,7 @@ r"""The report's tables in LaTeX (booktabs), for papers: numbers with four digit
 
 from __future__ import annotations
 
-from steplab.report.tables import Cell, Column, PageTable
+from steplab.report.table import Cell, Column, PageTable
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

@@ -28,6 +28,8 @@ class RankTimes:
     compute: Array
     step_at: int
     step: dict[str, Array]
+    of_ranks: int  # how many there are, shown or not
+    of_iterations: int
 
 
 def rank_times(trials: pd.DataFrame, iterations: pa.Table, varied: tuple[str, ...]) -> RankTimes | None:
@@ -49,7 +51,8 @@ def rank_times(trials: pd.DataFrame, iterations: pa.Table, varied: tuple[str, ..
 
 def _by_rank(rows: pd.DataFrame, of: str) -> RankTimes:
     rows = rows.assign(compute=rows[list(LAYERED)].fillna(0.0).sum(axis=1))
-    wide = rows.pivot_table(index="rank", columns="iteration", values="compute").dropna(axis=1).iloc[:MOST_RANKS]
+    whole = rows.pivot_table(index="rank", columns="iteration", values="compute").dropna(axis=1)
+    wide = whole.iloc[:MOST_RANKS]
     times = rows.groupby("iteration")["t_iter"].mean().reindex(wide.columns)
     # The step whose time is the median one is the typical step.
     typical = int(times.sort_values().index[len(times) // 2])
@@ -62,4 +65,6 @@ def _by_rank(rows: pd.DataFrame, of: str) -> RankTimes:
         compute=thinned.to_numpy(float),
         step_at=typical,
         step={part: step[part].to_numpy(float) for part in TIMED if part in step and step[part].notna().all()},
+        of_ranks=whole.shape[0],
+        of_iterations=whole.shape[1],
     )

@@ -1,49 +1,20 @@
-"""The tables of the page as data: what a column is called, its unit, and plain rows."""
+"""The tables of the page: those that answer the study's question, then configurations, models and trials."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
-
-from steplab.core.trial import UNSUPPORTED, Level, is_failure
+from steplab.core.trial import UNSUPPORTED, is_failure
+from steplab.report.answer_tables import answer_tables
 from steplab.report.data import ReportData
+from steplab.report.table import Cell, Column, PageTable, cell, factor_columns, percent, time_column
 from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES
 
-Cell = str | int | float | None
-DIGITS = 9  # significant digits that are kept: no clock is better
 TIMES = (ITERATION, *SHARES, *EXCHANGE_PARTS, "t_comm", "t_hidden", "t_exposed")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its key in CSV files, its title and unit on the page, and by what the page multiplies it."""
-
-    key: str
-    title: str
-    kind: Literal["text", "number"] = "number"
-    unit: str = ""
-    scale: float = 1.0
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A table of the page."""
-
-    id: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: list[list[Cell]]
-
-    def document(self) -> dict[str, Any]:
-        """The table as plain data."""
-        return {"id": self.id, "title": self.title, "columns": [asdict(c) for c in self.columns], "rows": self.rows}
 
 
 def tables(data: ReportData) -> list[PageTable]:
     """All tables that have rows."""
-    every = [configurations(data), anova(data), models(data), trials(data), failures(data), unsupported(data)]
-    return [table for table in every if table.rows]
+    usual = [configurations(data), anova(data), models(data), trials(data), failures(data), unsupported(data)]
+    return [table.filled() for table in (*answer_tables(data), *usual) if table.rows]
 
 
 def configurations(data: ReportData) -> PageTable:
@@ -51,10 +22,10 @@ def configurations(data: ReportData) -> PageTable:
     varied, groups = data.analysis.varied, data.analysis.groups
     have = [phase for phase in SHARES if any(phase in group.phases for group in groups)]
     columns = (
-        *(_factor(data, name) for name in varied), Column("n", "trials"), _time("t_iter"),
-        _time("t_iter_low"), _time("t_iter_high"), Column("throughput", "throughput", unit="samples/s"),
-        Column("speedup", "speed-up"), Column("efficiency", "efficiency", unit="%", scale=100.0), Column("lif", "LIF"),
-        Column("observer_cost", "observer's cost", unit="%", scale=100.0), *(_time(phase) for phase in have),
+        *factor_columns(data, varied), Column("n", "trials"), time_column("t_iter"),
+        time_column("t_iter_low"), time_column("t_iter_high"), Column("throughput", "throughput", unit="samples/s"),
+        Column("speedup", "speed-up"), percent("efficiency", "efficiency"), Column("lif", "LIF"),
+        percent("observer_cost", "observer's cost"), *(time_column(phase) for phase in have),
     )  # fmt: skip
     rows = [
         [
@@ -79,7 +50,7 @@ def trials(data: ReportData) -> PageTable:
     worded = [name for name in texts if name in frame and (frame[name].fillna("") != "").any()]
     columns = (
         Column("trial", "trial", "text"), Column("replicate", "replicate"), Column("status", "status", "text"),
-        *(_factor(data, name) for name in data.analysis.varied), *(_number(name) for name in numeric),
+        *factor_columns(data, data.analysis.varied), *(_number(name) for name in numeric),
         *(Column(name, name, "text") for name in worded),
     )  # fmt: skip
     shown = [name for name in (*wanted, *numeric, *worded) if name in frame]
@@ -91,7 +62,7 @@ def anova(data: ReportData) -> PageTable:
     """One row for each term of the analysis of variance."""
     columns = (
         Column("term", "term", "text"), Column("df", "degrees of freedom"),
-        Column("share", "share of the variation", unit="%", scale=100.0), Column("f", "F"), Column("p", "p"),
+        percent("share", "share of the variation"), Column("f", "F"), Column("p", "p"),
         Column("verdict", "verdict", "text"),
     )  # fmt: skip
     rows: list[list[Cell]] = [
@@ -105,7 +76,7 @@ def models(data: ReportData) -> PageTable:
     """One row for each model, the least error first."""
     columns = (
         Column("model", "model", "text"), Column("mape", "mean error", unit="%"), Column("r2", "R²"),
-        Column("coverage", "in its 90 % interval", unit="%", scale=100.0), Column("seconds", "fitted in", unit="s"),
+        percent("coverage", "in its 90 % interval"), Column("seconds", "fitted in", unit="s"),
         Column("formula", "formula", "text"), Column("reason", "remark", "text"),
     )  # fmt: skip
     rows = [
@@ -150,36 +121,12 @@ def _short(formula: str, most: int = 200) -> str:
     return formula if len(formula) <= most else formula[: most - 1] + "…"
 
 
-def _time(name: str) -> Column:
-    return Column(name, name, unit="ms", scale=1e3)
-
-
 def _number(name: str) -> Column:
     if name.startswith("t_"):
-        return _time(name)
+        return time_column(name)
     if name in ("spread", "drift", "best_validation_accuracy"):
-        return Column(name, name, unit="%", scale=100.0)
+        return percent(name, name)
     if name == "memory_bytes":
-        return Column(name, "memory", unit="MiB", scale=2.0**-20)
+        return Column(name, "memory", unit="GB", scale=1e-9)
     units = {"throughput": "samples/s", "train_s": "s", "time_to_target_s": "s"}
     return Column(name, name, unit=units.get(name, ""))
-
-
-def _factor(data: ReportData, name: str) -> Column:
-    values: list[Level] = [group.factors[name] for group in data.analysis.groups if name in group.factors]
-    numeric = bool(values) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    return Column(name, name, "number" if numeric else "text")
-
-
-def cell(value: object) -> Cell:
-    """A value as JSON can hold it; NaN is missing.
-
-    >>> cell(float("nan")), cell(0.1234567890123), cell(True)
-    (None, 0.123456789, 'True')
-    """
-    plain = value.item() if hasattr(value, "item") else value
-    if isinstance(plain, float):
-        return float(f"{plain:.{DIGITS}g}") if math.isfinite(plain) else None
-    if plain is None or (isinstance(plain, int) and not isinstance(plain, bool)):
-        return plain
-    return str(plain)

@@ -31,7 +31,7 @@ def figure(findings: Findings, name: str) -> go.Figure:
     drawn = DRAWN[name].draw(_data(findings))
     if drawn is None:
         raise InputError(DRAWN[name].missing, where=str(findings.data.folder))
-    return drawn
+    return drawn.figure
 
 
 def _data(findings: Findings) -> ReportData:

@@ -8,18 +8,20 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from steplab.analysis.effects.findings import Designed, Mean
+from steplab.analysis.effects.findings import Designed, Effect, Mean
 from steplab.core.plain_text import plain
 from steplab.core.trial import Level
+from steplab.report.charts.labels import BREAK, LINE, in_a_line, most_lines, shortened
 from steplab.report.charts.style import GREY, colour, finish, log_axis, rows_height, series, whiskers
 from steplab.report.data import ReportData
+from steplab.report.drawing import Drawn, drawn, omission
 
 MOST_LEVELS = 8
 MOST_PAIRS = 3
 MOST_EFFECTS = 40
 
 
-def effects(data: ReportData) -> go.Figure | None:
+def effects(data: ReportData) -> Drawn | None:
     """By which factor each level multiplies the step time; hollow where there may be no effect."""
     shown = data.analysis.effects[:MOST_EFFECTS]
     if not shown:
@@ -37,17 +39,23 @@ def effects(data: ReportData) -> go.Figure | None:
             hovertemplate="× %{x:.3g}<extra></extra>",
         )
     )  # fmt: skip
-    texts = [plain(f"{effect.factor}: {effect.level} instead of {effect.reference}") for effect in shown]
+    texts = [_change(effect) for effect in shown]
     figure.add_vline(x=1.0, line={"dash": "dash", "color": GREY})
     figure.update_xaxes(log_axis([edge for effect in shown for edge in (effect.low, effect.high, 1.0)]))
     figure.update_yaxes(tickvals=places, ticktext=texts, autorange="reversed")
-    x = "ratio of step times"
-    return finish(figure, x, "", height=rows_height(len(shown)))
+    figure = finish(figure, "ratio of step times", "", height=rows_height(len(shown), most_lines(texts)))
+    return drawn(figure, omission(len(shown), len(data.analysis.effects), "effects"))
 
 
-def interactions(data: ReportData) -> go.Figure | None:
+def _change(effect: Effect) -> str:
+    head, tail = f"{effect.factor}: {shortened(effect.level)}", f"instead of {shortened(effect.reference)}"
+    return f"{plain(head, 80)}{' ' if len(head) + len(tail) < LINE else BREAK}{plain(tail, 80)}"
+
+
+def interactions(data: ReportData) -> Drawn | None:
     """The mean step time at the levels of two factors together; parallel lines mean no interaction."""
-    pairs = _pairs(data.analysis.designed)
+    every = _pairs(data.analysis.designed)
+    pairs = every[:MOST_PAIRS]
     if not pairs:
         return None
     figure = make_subplots(rows=1, cols=len(pairs), horizontal_spacing=0.09)
@@ -59,15 +67,17 @@ def interactions(data: ReportData) -> go.Figure | None:
             new = (second, name) not in looks
             at = looks.setdefault((second, name), len(looks))
             y, known = [1e3 * mean.seconds for mean in line], [mean for mean in line if mean.low is not None]
-            figure.add_scatter(x=[plain(mean.levels[0], 24) for mean in line], y=y, mode="lines+markers",
+            x = [plain(shortened(mean.levels[0], 24)) for mean in line]
+            figure.add_scatter(x=x, y=y, mode="lines+markers",
                                error_y=_interval(line, y) if len(known) == len(line) else None,
-                               name=f"{plain(second)}={plain(name, 24)}", legendgroup=str(at), showlegend=new,
+                               name=in_a_line({second: name}, [second]), legendgroup=str(at), showlegend=new,
                                hovertemplate="%{x}: %{y:.4g} ms<extra>%{fullData.name}</extra>",
                                row=1, col=column, **series(at))  # fmt: skip
         figure.update_xaxes(title={"text": plain(first)}, type="category", row=1, col=column)
         figure.update_yaxes(log_axis(1e3 * mean.seconds for mean in cells), row=1, col=column)
     figure.update_yaxes(title={"text": "mean step time [ms]"}, row=1, col=1)
-    return finish(figure, "", "", height=420 + 8 * len(looks))
+    most = omission(len(pairs), len(every), "pairs of factors", "those whose interaction explains most")
+    return drawn(finish(figure, "", "", height=380), most)
 
 
 def _interval(line: list[Mean], middle: list[float]) -> dict[str, Any]:
@@ -90,7 +100,7 @@ def _pairs(experiment: Designed) -> list[list[Mean]]:
         sizes = [len({mean.levels[at] for mean in cells}) for at in (0, 1)]
         if max(sizes) <= MOST_LEVELS:
             panels.append(cells if sizes[0] >= sizes[1] else [_turned(mean) for mean in cells])
-    return panels[:MOST_PAIRS]
+    return panels
 
 
 def _turned(mean: Mean) -> Mean:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from steplab.core.plain_text import plain
 from steplab.report.charts.style import bar, finish, rows_height
 from steplab.report.data import ReportData
+from steplab.report.drawing import Drawn, drawn, omission
+from steplab.report.ranks import RankTimes
 from steplab_worker.phases import TIMED, WORDS
 
 
-def heat_map(data: ReportData) -> go.Figure | None:
+def heat_map(data: ReportData) -> Drawn | None:
     """Compute time of each rank in each iteration of the trial that is balanced worst."""
     ranks = data.ranks
     if ranks is None:
@@ -23,10 +24,12 @@ def heat_map(data: ReportData) -> go.Figure | None:
         )
     )  # fmt: skip
     figure.update_yaxes(type="category", autorange="reversed")
-    return finish(figure, f"iteration ({plain(ranks.of)})", "rank", height=rows_height(len(ranks.ranks)) + 60)
+    figure = finish(figure, "iteration", "rank", height=rows_height(len(ranks.ranks)) + 60)
+    thinned = omission(len(ranks.iterations), ranks.of_iterations, "iterations", "evenly spaced")
+    return drawn(figure, f"The trial: {ranks.of}.", _ranks_shown(ranks), thinned)
 
 
-def timeline(data: ReportData) -> go.Figure | None:
+def timeline(data: ReportData) -> Drawn | None:
     """The phases of each rank in a typical step, one after the other."""
     ranks = data.ranks
     if ranks is None:
@@ -41,5 +44,9 @@ def timeline(data: ReportData) -> go.Figure | None:
             )  # fmt: skip
     figure.update_layout(barmode="stack", bargap=0.35)
     figure.update_yaxes(autorange="reversed")
-    x = f"time in iteration {ranks.step_at} [ms] ({plain(ranks.of)})"
-    return finish(figure, x, "", height=rows_height(len(names)) + 90)
+    figure = finish(figure, f"time in iteration {ranks.step_at} [ms]", "", height=rows_height(len(names)))
+    return drawn(figure, f"The trial: {ranks.of}.", _ranks_shown(ranks))
+
+
+def _ranks_shown(ranks: RankTimes) -> str:
+    return omission(len(ranks.ranks), ranks.of_ranks, "ranks", "the first ones")

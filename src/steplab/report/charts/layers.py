@@ -6,14 +6,16 @@ import plotly.graph_objects as go
 
 from steplab.analysis.roofline import chart
 from steplab.core.plain_text import plain
+from steplab.report.charts.labels import shortened
 from steplab.report.charts.style import GREY, bar, finish, rows_height
 from steplab.report.data import ReportData
+from steplab.report.drawing import Drawn, drawn, omission
 from steplab_worker.phases import LAYERED, PASSES
 
 MOST_LAYERS = 60
 
 
-def layers(data: ReportData) -> go.Figure | None:
+def layers(data: ReportData) -> Drawn | None:
     """Forward and backward time of each layer in the configuration with the highest throughput."""
     rows = data.layers
     if not len(rows):
@@ -31,11 +33,16 @@ def layers(data: ReportData) -> go.Figure | None:
             hovertemplate=f"%{{customdata}}: {name} %{{x:.4g}} ms<extra></extra>",
         )  # fmt: skip
     figure.update_layout(barmode="stack", bargap=0.3)
-    figure.update_yaxes(tickvals=places, ticktext=[plain(layer, 32) for layer in rows["layer"]], autorange="reversed")
-    return finish(figure, f"median time [ms] ({plain(data.layers_of)})", "", height=rows_height(len(rows)) + 40)
+    figure.update_yaxes(
+        tickvals=places, ticktext=[plain(shortened(layer)) for layer in rows["layer"]], autorange="reversed"
+    )
+    figure = finish(figure, "median time [ms]", "", height=rows_height(len(rows)))
+    return drawn(
+        figure, f"The configuration: {data.layers_of}.", omission(len(rows), len(data.layers), "layers", "the longest")
+    )
 
 
-def roofline(data: ReportData) -> go.Figure | None:
+def roofline(data: ReportData) -> Drawn | None:
     """Speed against arithmetic intensity on two logarithmic axes: the roofs, and a point for each layer."""
     if data.roofline is None or not any(point.flops_per_s for point in data.roofline.points):
         return None
@@ -45,4 +52,4 @@ def roofline(data: ReportData) -> go.Figure | None:
     for trace in figure.data:
         if trace.marker.color == "#000000":
             trace.marker.color = GREY
-    return figure
+    return drawn(figure)

@@ -9,12 +9,13 @@ from plotly.subplots import make_subplots
 from steplab.core.plain_text import plain
 from steplab.report.charts.style import GREY, colour, finish, log_axis, series
 from steplab.report.data import ReportData
+from steplab.report.drawing import Drawn, drawn, omission
 
 MOST_POINTS = 300
 
 
-def predicted(data: ReportData) -> go.Figure | None:
-    """Predicted against measured step times beside the identity line, and the errors in per cent."""
+def predicted(data: ReportData) -> Drawn | None:
+    """Predicted against measured step times beside the identity line, and their ratios."""
     shown = [judged for judged in data.models.judged if np.isfinite(judged.predicted).any()]
     if not shown:
         return None
@@ -23,7 +24,7 @@ def predicted(data: ReportData) -> go.Figure | None:
     ends = [float(y.min()), float(y.max())]
     line = {"dash": "dash", "color": GREY, "width": 2}
     figure.add_scatter(x=ends, y=ends, mode="lines", name="measured = predicted", line=line, row=1, col=1)
-    figure.add_scatter(x=ends, y=[0, 0], mode="lines", showlegend=False, line=line, row=1, col=2)
+    figure.add_scatter(x=ends, y=[1, 1], mode="lines", showlegend=False, line=line, row=1, col=2)
     for at, judged in enumerate(shown):
         have = np.flatnonzero(np.isfinite(judged.predicted))
         some = have[np.linspace(0, len(have) - 1, min(len(have), MOST_POINTS)).astype(int)]
@@ -32,15 +33,18 @@ def predicted(data: ReportData) -> go.Figure | None:
         hover = "measured %{x:.4g} ms<br>predicted %{y:.4g} ms<extra>%{fullData.name}</extra>"
         guess = judged.predicted[some] * 1e3
         figure.add_scatter(x=y[some], y=guess, row=1, col=1, hovertemplate=hover, **look)
-        figure.add_scatter(x=y[some], y=100 * (guess / y[some] - 1), row=1, col=2, showlegend=False,
-                           hovertemplate="%{x:.4g} ms: %{y:+.3g} %<extra>%{fullData.name}</extra>", **look)  # fmt: skip
+        hover = "%{x:.4g} ms: predicted %{y:.3g} times as long<extra>%{fullData.name}</extra>"
+        figure.add_scatter(x=y[some], y=guess / y[some], row=1, col=2, showlegend=False, hovertemplate=hover, **look)
     figure.update_xaxes(log_axis(y))
     figure.update_yaxes(log_axis(y) | {"title": {"text": "predicted [ms]"}}, row=1, col=1)
-    figure.update_yaxes(title={"text": "error [% of the measured value]"}, row=1, col=2)
-    return finish(figure, "measured step time [ms]", "", height=480)
+    ratios = np.concatenate([judged.predicted * 1e3 / y for judged in shown])
+    figure.update_yaxes(log_axis(ratios) | {"title": {"text": "predicted / measured"}}, row=1, col=2)
+    most = max(int(np.isfinite(judged.predicted).sum()) for judged in shown)
+    figure = finish(figure, "measured step time [ms]", "", height=420)
+    return drawn(figure, omission(min(most, MOST_POINTS), most, "trials of each model"))
 
 
-def penalty(data: ReportData) -> go.Figure | None:
+def penalty(data: ReportData) -> Drawn | None:
     """Held-out accuracy and powers of the generic model against the strength λ of its penalty."""
     rows = data.models.scan
     if not rows:
@@ -54,11 +58,11 @@ def penalty(data: ReportData) -> go.Figure | None:
         figure.add_scatter(x=x, y=powers, name=kind.upper(), showlegend=False, row=1, col=2, **look)
     figure.update_xaxes(type="log", exponentformat="power", dtick=2)
     figure.update_yaxes(title={"text": "R² on held-out rows"}, row=1, col=1)
-    figure.update_yaxes(title={"text": "sum of the powers' sizes Σ|p|+|q|"}, row=1, col=2)
-    return finish(figure, "strength λ of the penalty", "", height=380)
+    figure.update_yaxes(title={"text": "powers: Σ|p|+|q|"}, row=1, col=2)
+    return drawn(finish(figure, "strength λ of the penalty", "", height=360))
 
 
-def forecast(data: ReportData) -> go.Figure | None:
+def forecast(data: ReportData) -> Drawn | None:
     """Predicted step time against workers with 90 % bands, the measured range shaded."""
     shown = data.models.forecasts
     if not shown:
@@ -84,4 +88,5 @@ def forecast(data: ReportData) -> go.Figure | None:
                        marker={"color": GREY, "symbol": "circle-open", "size": 9, "line": {"width": 2}},
                        hovertemplate="%{x} workers: %{y:.4g} ms measured<extra></extra>")  # fmt: skip
     figure.update_yaxes(rangemode="tozero")
-    return finish(figure, f"workers ({plain(data.models.forecast_of)})", "step time [ms]", height=460)
+    figure = finish(figure, "workers", "step time [ms]", height=420)
+    return drawn(figure, f"All else as in the fastest configuration: {data.models.forecast_of}.")

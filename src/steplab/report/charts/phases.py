@@ -7,8 +7,11 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from steplab.core.plain_text import plain
-from steplab.report.charts.style import bar, finish, rows_height
+from steplab.core.trial import Level, plain_level
+from steplab.report.charts.labels import in_lines, most_lines
+from steplab.report.charts.style import bar, finish, panel_title, rows_height
 from steplab.report.data import ReportData, measured
+from steplab.report.drawing import Drawn, drawn, omission
 from steplab_worker.phases import EXCHANGE_PARTS, SHARES, WORDS
 
 COMMUNICATION = {
@@ -16,19 +19,21 @@ COMMUNICATION = {
     "t_hidden": "hidden behind compute",
     "t_exposed": "exposed",
 }
-MOST_ROWS = 40
+MOST_ROWS = 24
 MOST_PANELS = 6
 
 
-def phases(data: ReportData) -> go.Figure | None:
+def phases(data: ReportData) -> Drawn | None:
     """Median time of each phase, stacked, for each framework and number of workers."""
     ok = measured(data.trials)
     have = [name for name in SHARES if name in ok and ok[name].notna().any()]
     if not have:
         return None
     keys = [name for name in ("framework", "network", "workers") if name in ok and (ok[name].nunique() > 1)]
-    medians = _medians(ok[ok[have].notna().any(axis=1)], keys or ["framework"], have)[:MOST_ROWS]
-    names = [plain(", ".join(f"{k} {v}" for k, v in zip(keys, key, strict=False)) or key[0]) for key, _ in medians]
+    keys = keys or ["framework"]
+    every = _medians(ok[ok[have].notna().any(axis=1)], keys, have)
+    medians = every[:MOST_ROWS]
+    names = [in_lines(dict(zip(keys, key, strict=True)), keys) for key, _ in medians]
     figure = go.Figure()
     for at, phase in enumerate(SHARES):
         values = [row.get(phase, 0.0) * 1e3 for _, row in medians]
@@ -39,39 +44,42 @@ def phases(data: ReportData) -> go.Figure | None:
             )  # fmt: skip
     figure.update_layout(barmode="relative", bargap=0.3)
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed")
-    return finish(figure, "median time of each phase [ms], phased mode", "", height=rows_height(len(names)) + 90)
+    height = rows_height(len(names), most_lines(names))
+    figure = finish(figure, "median time [ms], phased mode", "", height=height)
+    return drawn(figure, omission(len(medians), len(every), "rows"))
 
 
-def _medians(
-    ok: pd.DataFrame, keys: list[str], columns: list[str]
-) -> list[tuple[tuple[object, ...], dict[str, float]]]:
+def _medians(ok: pd.DataFrame, keys: list[str], columns: list[str]) -> list[tuple[tuple[Level, ...], dict[str, float]]]:
     grouped = ok.groupby(keys, dropna=False, sort=True)[columns].median()
     medians = []
     for key, row in grouped.iterrows():
         values = {name: float(row[name]) for name in columns if row[name] == row[name]}
-        medians.append((key if isinstance(key, tuple) else (key,), values))
+        levels = key if isinstance(key, tuple) else (key,)
+        medians.append((tuple(plain_level(level) for level in levels), values))
     return medians
 
 
-def communication(data: ReportData) -> go.Figure | None:
+def communication(data: ReportData) -> Drawn | None:
     """Waiting, moving, hidden and exposed communication against workers, one panel for each framework."""
     ok = measured(data.trials)
     have = [name for name in COMMUNICATION if name in ok and ok[name].notna().any()]
     if not have or "workers" not in ok or ok["workers"].max() < 2:
         return None
     ok = ok[ok["workers"] > 1]
-    frameworks = sorted(ok["framework"].unique())[:MOST_PANELS]
+    every = sorted(ok["framework"].unique())
+    frameworks = every[:MOST_PANELS]
     columns = min(len(frameworks), 3)
     rows = -(-len(frameworks) // columns)
-    titles = [plain(name, 24) for name in frameworks] if len(frameworks) > 1 else None
-    figure = make_subplots(rows=rows, cols=columns, subplot_titles=titles, vertical_spacing=0.3 / rows)
+    figure = make_subplots(rows=rows, cols=columns, vertical_spacing=0.3 / rows)
     for at, framework in enumerate(frameworks):
         place = {"row": at // columns + 1, "col": at % columns + 1}
         _add_bars(figure, ok[ok["framework"] == framework], have, place, legend=at == 0)
+        if len(frameworks) > 1:
+            panel_title(figure, plain(framework, 24), place["row"], place["col"])
         figure.update_xaxes(title={"text": "workers", "standoff": 6}, type="category", **place)
         figure.update_yaxes(rangemode="tozero", title={"text": "time [ms]" if at % columns == 0 else ""}, **place)
     figure.update_layout(barmode="group", bargap=0.35)
-    return finish(figure, "", "", height=130 + 260 * rows)
+    return drawn(finish(figure, "", "", height=60 + 260 * rows), omission(len(frameworks), len(every), "frameworks"))
 
 
 def _add_bars(figure: go.Figure, ok: pd.DataFrame, have: list[str], place: dict[str, int], *, legend: bool) -> None:

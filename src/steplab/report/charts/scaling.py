@@ -1,65 +1,126 @@
-"""Speed-up and efficiency against workers, beside the ideal line."""
+"""Speed-up and efficiency against workers, beside the ideal line; small multiples where there are many series."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from steplab.analysis.summary import Group
-from steplab.core.plain_text import plain
+from steplab.core.trial import Level
+from steplab.report.charts.labels import in_a_line
+from steplab.report.charts.small_multiples import MOST_LINES, grid, some
 from steplab.report.charts.style import GREY, finish, series, whiskers
-from steplab.report.data import ReportData, label
+from steplab.report.data import ReportData
+from steplab.report.drawing import Drawn, drawn, omission
 
-MOST_LINES = 8
-Line = list[tuple[int, Group]]
+IDEAL = {"mode": "lines", "name": "ideal", "legendgroup": "ideal", "hoverinfo": "skip",
+         "line": {"dash": "dash", "color": GREY, "width": 2}}  # fmt: skip
+SPEED_UP = "speed-up"
+BETWEEN = "the best, the worst and some between; the table has all"
 
 
-def speedup(data: ReportData) -> go.Figure | None:
+@dataclass(frozen=True)
+class Line:
+    """A series: its levels but the workers, and its configurations by workers."""
+
+    levels: dict[str, Level]
+    points: tuple[tuple[int, Group], ...]
+
+    @property
+    def efficiency(self) -> float:
+        """With the most workers."""
+        return self.points[-1][1].efficiency or 0.0
+
+
+def speedup(data: ReportData) -> Drawn | None:
     """Speed-up and efficiency, one line for each configuration but its workers."""
-    lines = _lines(data)
-    most = max((workers for line in lines.values() for workers, _ in line), default=1)
-    if most == 1:
-        return None
-    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.12)
-    ideal = {"mode": "lines", "line": {"dash": "dash", "color": GREY, "width": 2}, "hoverinfo": "skip"}
-    figure.add_scatter(x=[1, most], y=[1, most], name="ideal", legendgroup="ideal", row=1, col=1, **ideal)
-    figure.add_scatter(x=[1, most], y=[100, 100], showlegend=False, legendgroup="ideal", row=1, col=2, **ideal)
-    for at, (name, line) in enumerate(_chosen(lines)):
-        _add(figure, name, line, at)
-    figure.update_xaxes(dtick=1 if most <= 16 else None)
-    figure.update_yaxes(title={"text": "speed-up (throughput against one worker)"}, rangemode="tozero", row=1, col=1)
-    figure.update_yaxes(title={"text": "efficiency [%]"}, rangemode="tozero", row=1, col=2)
-    return finish(figure, "workers", "", height=400 + 22 * min(len(lines), MOST_LINES))
-
-
-def _lines(data: ReportData) -> dict[str, Line]:
-    """The configurations with a speed-up, by everything but their workers."""
     others = tuple(name for name in data.analysis.varied if name != "workers")
-    lines: dict[str, Line] = {}
+    lines = _lines(data, others)
+    if not lines:
+        return None
+    if len(lines) <= MOST_LINES:
+        return drawn(_two_panels(lines, others))
+    return _small_multiples(lines, others)
+
+
+def _lines(data: ReportData, others: tuple[str, ...]) -> list[Line]:
+    """The series with a speed-up, the most efficient first."""
+    points: dict[tuple[Level | None, ...], list[tuple[int, Group]]] = {}
     for group in data.analysis.groups:
         if group.speedup and "workers" in group.factors:
-            lines.setdefault(label(group, others), []).append((int(group.factors["workers"]), group))
-    return {name: sorted(line, key=lambda point: point[0]) for name, line in lines.items() if len(line) > 1}
+            key = tuple(group.factors.get(name) for name in others)
+            points.setdefault(key, []).append((int(group.factors["workers"]), group))
+    lines = [
+        Line({name: level for name, level in zip(others, key, strict=True) if level is not None}, tuple(line))
+        for key, line in ((key, sorted(line, key=lambda point: point[0])) for key, line in points.items())
+        if len(line) > 1
+    ]
+    return sorted(lines, key=lambda line: -line.efficiency)
 
 
-def _chosen(lines: dict[str, Line]) -> list[tuple[str, Line]]:
-    """All lines, or the best, the worst and some between them where there are too many to read."""
-    ranked = sorted(lines.items(), key=lambda item: -(item[1][-1][1].efficiency or 0.0))
-    if len(ranked) <= MOST_LINES:
-        return ranked
-    return [ranked[round(at * (len(ranked) - 1) / (MOST_LINES - 1))] for at in range(MOST_LINES)]
+def _two_panels(lines: Sequence[Line], others: tuple[str, ...]) -> go.Figure:
+    """Few series: speed-up beside efficiency."""
+    most = _most_workers(lines)
+    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.12)
+    figure.add_scatter(x=[1, most], y=[1, most], row=1, col=1, **IDEAL)
+    figure.add_scatter(x=[1, most], y=[100, 100], showlegend=False, row=1, col=2, **IDEAL)
+    for at, line in enumerate(lines):
+        look = {"name": in_a_line(line.levels, others), "legendgroup": str(at), **series(at)}
+        _add(figure, line, {**look, "row": 1, "col": 1})
+        _add(figure, line, {**look, "row": 1, "col": 2, "showlegend": False}, share=True)
+    figure.update_xaxes(dtick=1 if most <= 16 else None)
+    figure.update_yaxes(title={"text": SPEED_UP}, rangemode="tozero", col=1)
+    figure.update_yaxes(title={"text": "efficiency [%]"}, rangemode="tozero", col=2)
+    return finish(figure, "workers", "", height=420)
 
 
-def _add(figure: go.Figure, name: str, line: Line, at: int) -> None:
-    x = [workers for workers, _ in line]
-    ratios = [group.speedup for _, group in line if group.speedup]
-    value = [ratio.value for ratio in ratios]
-    low = [ratio.value if ratio.low is None else ratio.low for ratio in ratios]
-    high = [ratio.value if ratio.high is None else ratio.high for ratio in ratios]
-    shares = [[100 * point / workers for point, workers in zip(ends, x, strict=True)] for ends in (value, low, high)]
-    shown = {"mode": "lines+markers", "legendgroup": name, "name": plain(name), **series(at)}
-    figure.add_scatter(x=x, y=value, error_y=whiskers(value, low, high), row=1, col=1, **shown,
-                       hovertemplate="%{x} workers: speed-up %{y:.3g}<extra>%{fullData.name}</extra>")  # fmt: skip
-    share = {"error_y": whiskers(shares[0], shares[1], shares[2]), "showlegend": False}
-    figure.add_scatter(x=x, y=shares[0], row=1, col=2, **share, **shown,
-                       hovertemplate="%{x} workers: %{y:.3g} %<extra>%{fullData.name}</extra>")  # fmt: skip
+def _small_multiples(lines: Sequence[Line], others: tuple[str, ...]) -> Drawn:
+    """Many series: a panel for each level of the factors that divide them best, with the same axes."""
+    panels = grid(lines, others)
+    figure, looks, shown = panels.figure(), dict[str, int](), 0
+    most, highest = _most_workers(lines), _highest(lines)
+    for panel in panels.panels:
+        first = panel.row == panel.col == 1
+        figure.add_scatter(x=[1, most], y=[1, most], showlegend=first, **IDEAL, **panel.place)
+        for line in some(sorted(panel.lines, key=lambda line: -line.efficiency)):
+            name = in_a_line(line.levels, panels.inside)
+            look = {"name": name, "showlegend": name not in looks} | panel.place
+            at = looks.setdefault(name, len(looks))
+            _add(figure, line, {**look, "legendgroup": str(at), **series(at)})
+            shown += 1
+        figure.update_xaxes(dtick=1 if most <= 8 else None, title={"text": "workers", "standoff": 6}, **panel.place)
+        title = {"text": SPEED_UP if panel.col == 1 else ""}
+        figure.update_yaxes(range=[0, 1.08 * highest], title=title, **panel.place)
+    finish(figure, "", "", height=panels.height)
+    return drawn(figure, "Efficiencies are in the table.", omission(shown, len(lines), "series", BETWEEN))
+
+
+def _most_workers(lines: Sequence[Line]) -> int:
+    return max(workers for line in lines for workers, _ in line.points)
+
+
+def _highest(lines: Sequence[Line]) -> float:
+    ratios = [group.speedup for line in lines for _, group in line.points if group.speedup]
+    return max(1.0, *(ratio.high or ratio.value for ratio in ratios))
+
+
+def _add(figure: go.Figure, line: Line, look: dict[str, Any], *, share: bool = False) -> None:
+    """A series with its intervals: speed-ups, or their share of the ideal in per cent."""
+    x = [workers for workers, _ in line.points]
+    ratios = [group.speedup for _, group in line.points if group.speedup]
+    scale = [100 / workers if share else 1.0 for workers in x]
+    value, low, high = (
+        [factor * end for factor, end in zip(scale, ends, strict=True)]
+        for ends in (
+            [ratio.value for ratio in ratios],
+            [ratio.value if ratio.low is None else ratio.low for ratio in ratios],
+            [ratio.value if ratio.high is None else ratio.high for ratio in ratios],
+        )
+    )
+    hover = "%{y:.3g} %" if share else "speed-up %{y:.3g}"
+    figure.add_scatter(x=x, y=value, error_y=whiskers(value, low, high), mode="lines+markers", **look,
+                       hovertemplate=f"%{{x}} workers: {hover}<extra>%{{fullData.name}}</extra>")  # fmt: skip

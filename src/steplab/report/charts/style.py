@@ -17,6 +17,9 @@ PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
 GRID = "rgba(128,128,128,0.25)"
 MARKER_SIZE = 9
 MOST_TICKS = 7
+LEGEND_WIDTH = 760  # of a figure in a file; the page writes its legends itself
+LEGEND_LINE = 20
+TITLE_ROOM = 24
 TICKS = ((1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0), (1.0, 2.0, 5.0), (1.0,))  # of a decade, the finest first
 
 
@@ -57,17 +60,38 @@ def whiskers(
 
 
 def finish(figure: go.Figure, x: str, y: str, *, height: int = 420) -> go.Figure:
-    """Axis titles, margins and a transparent ground; the page sets the ink of light and dark."""
+    """Axis titles, margins and a transparent ground; the page sets the ink of light and dark.
+
+    `height` is that of the chart without its legend, which stands above everything else.
+    """
     axis = {"automargin": True, "gridcolor": GRID, "zeroline": False, "linecolor": GRID, "ticks": "outside"}
     figure.update_xaxes(axis | ({"title": {"text": x, "standoff": 8}} if x else {}))
     figure.update_yaxes(axis | ({"title": {"text": y, "standoff": 8}} if y else {}))
+    room, top = _legend_room(figure), 12 + (TITLE_ROOM if figure.layout.annotations else 0)
     figure.update_layout(
-        template="none", height=height, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 12, "r": 16, "t": 36, "b": 48}, font={"family": "system-ui, sans-serif", "size": 13},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "xanchor": "left", "traceorder": "normal"},
-        hoverlabel={"align": "left"},
+        template="none", height=height + room, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 12, "r": 16, "t": top + room, "b": 48}, font={"family": "system-ui, sans-serif", "size": 13},
+        legend={"orientation": "h", "y": 1.0, "yref": "container", "yanchor": "top", "x": 0, "xanchor": "left",
+                "traceorder": "normal"},
+        hoverlabel={"align": "left"}, meta={"legend": room},
     )  # fmt: skip
     return figure
+
+
+def _legend_room(figure: go.Figure) -> int:
+    """Pixels that the legend takes in a figure of a file."""
+    names = [trace.name for trace in figure.data if trace.name and trace.showlegend is not False]
+    if len(names) < 2 and not any(trace.showlegend for trace in figure.data):
+        return 0
+    columns = max(1, LEGEND_WIDTH // (48 + 7 * max(map(len, names))))
+    return LEGEND_LINE * -(-len(names) // columns) + 12
+
+
+def panel_title(figure: go.Figure, text: str, row: int, column: int) -> None:
+    """A title that stands above a panel, wherever the page moves the panel."""
+    x, y = (axis.plotly_name.replace("axis", "") for axis in figure.get_subplot(row, column))
+    figure.add_annotation(text=f"<b>{text}</b>", x=0, xref=f"{x} domain", xanchor="left", y=1, yref=f"{y} domain",
+                          yanchor="bottom", yshift=2, showarrow=False)  # fmt: skip
 
 
 def log_axis(values: Iterable[float]) -> dict[str, Any]:
@@ -90,6 +114,6 @@ def log_axis(values: Iterable[float]) -> dict[str, Any]:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.3g}" for tick in ticks]}
 
 
-def rows_height(rows: int) -> int:
-    """The height of a chart with one line of text per row."""
-    return 150 + 25 * max(rows, 3)
+def rows_height(rows: int, lines: int = 1) -> int:
+    """The height of a chart with so many lines of text per row."""
+    return 110 + (9 + 16 * lines) * max(rows, 3)

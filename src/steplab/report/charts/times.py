@@ -9,18 +9,21 @@ from plotly.subplots import make_subplots
 
 from steplab.core.order_statistics import median_interval
 from steplab.core.plain_text import plain
+from steplab.report.charts.labels import in_a_line, in_lines, most_lines, shortened
 from steplab.report.charts.style import MARKER_SIZE, colour, finish, rows_height, whiskers
-from steplab.report.data import ReportData, label, measured
+from steplab.report.data import ReportData, measured
+from steplab.report.drawing import Drawn, drawn, omission
 
-MOST_ROWS = 40
+MOST_ROWS = 20
+MOST_LEVELS = 40
 MOST_PANELS = 6
 MANY_LEVELS = 12  # more numeric levels than that are points of a random design, not levels
 MOST_POINTS = 600
 
 
-def step_times(data: ReportData) -> go.Figure | None:
+def step_times(data: ReportData) -> Drawn | None:
     """Median step time of each configuration with its 95 % interval, the highest throughput on top."""
-    groups = data.analysis.groups[:MOST_ROWS][::-1]
+    varied, groups = data.analysis.varied, data.analysis.groups[:MOST_ROWS][::-1]
     if not groups:
         return None
     middle = [group.t_iter.median * 1e3 for group in groups]
@@ -31,19 +34,27 @@ def step_times(data: ReportData) -> go.Figure | None:
         go.Scatter(
             x=middle, y=list(range(len(groups))), mode="markers", error_x=bars, showlegend=False,
             marker={"color": colour(0), "size": MARKER_SIZE},
-            customdata=[[plain(label(g, data.analysis.varied), 200), g.throughput] for g in groups],
-            hovertemplate="%{customdata[0]}<br>%{x:.4g} ms, %{customdata[1]:.4g} samples/s<extra></extra>",
+            customdata=[[in_a_line(g.factors, varied), _rate(g.throughput)] for g in groups],
+            hovertemplate="%{customdata[0]}<br>%{x:.4g} ms%{customdata[1]}<extra></extra>",
         )
     )  # fmt: skip
-    texts = [plain(label(group, data.analysis.varied)) for group in groups]
+    texts = [in_lines(group.factors, varied) for group in groups]
     figure.update_yaxes(tickvals=list(range(len(groups))), ticktext=texts)
-    return finish(figure, "step time [ms]", "", height=rows_height(len(groups)))
+    figure = finish(figure, "step time [ms]", "", height=rows_height(len(groups), most_lines(texts)))
+    return drawn(
+        figure, omission(len(groups), len(data.analysis.groups), "configurations", "those on top of the table")
+    )
 
 
-def by_factor(data: ReportData) -> go.Figure | None:
+def _rate(throughput: float | None) -> str:
+    return f", {throughput:.4g} samples/s" if throughput else ""
+
+
+def by_factor(data: ReportData) -> Drawn | None:
     """The median step time at every level of each factor, over all other factors, with its 95 % interval."""
     ok = measured(data.trials)
-    shown = [name for name in data.analysis.varied if name in ok and ok[name].nunique() > 1][:MOST_PANELS]
+    every = [name for name in data.analysis.varied if name in ok and ok[name].nunique() > 1]
+    shown = every[:MOST_PANELS]
     if not shown:
         return None
     columns = min(len(shown), 3)
@@ -56,7 +67,7 @@ def by_factor(data: ReportData) -> go.Figure | None:
         if not _is_cloud(ok[name]):
             figure.update_xaxes(type="category", **place)
         figure.update_yaxes(rangemode="tozero", title={"text": "step time [ms]" if at % columns == 0 else ""}, **place)
-    return finish(figure, "", "", height=80 + 250 * rows)
+    return drawn(finish(figure, "", "", height=80 + 250 * rows), omission(len(shown), len(every), "factors"))
 
 
 def _is_cloud(column: pd.Series) -> bool:
@@ -71,12 +82,12 @@ def _panel(ok: pd.DataFrame, name: str, at: int) -> go.Scatter:
         small = {"color": colour(at), "size": 5, "opacity": 0.6}
         return go.Scatter(x=ok[name].to_numpy(float)[some], y=times[some], mode="markers", marker=small,
                           showlegend=False, hovertemplate="%{x:.4g}: %{y:.4g} ms<extra></extra>")  # fmt: skip
-    levels = sorted(ok[name].dropna().unique(), key=lambda level: (isinstance(level, str), level))[:MOST_ROWS]
+    levels = sorted(ok[name].dropna().unique(), key=lambda level: (isinstance(level, str), level))[:MOST_LEVELS]
     parts = [times[(ok[name] == level).to_numpy()] for level in levels]
     middle = [float(np.median(part)) for part in parts]
     ends = [median_interval(part) for part in parts]
     return go.Scatter(
-        x=[plain(level, 24) for level in levels], y=middle, mode="markers", marker=marker, showlegend=False,
+        x=[plain(shortened(level, 24)) for level in levels], y=middle, mode="markers", marker=marker, showlegend=False,
         error_y=whiskers(middle, [low for low, _ in ends], [high for _, high in ends]),
         hovertemplate="%{x}: %{y:.4g} ms<extra></extra>",
     )  # fmt: skip

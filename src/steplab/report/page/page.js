@@ -55,5 +55,6 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 document.getElementById("what-if-form")?.addEventListener("submit", (event) => event.preventDefault());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+NARROW.addEventListener("change", recolour);
 setTheme(Object.hasOwn(THEMES, remembered()) ? remembered() : "auto");
 draw();

@@ -60,7 +60,8 @@ function body(table, rows) {
   return rows.map((row) => element("tr", {}, ...row.map((value, at) => {
     const text = shown(value, table.columns[at]);
     const kind = table.columns[at].kind === "text" ? (text.length > 40 ? "text long" : "text short") : "number";
-    return element("td", { class: kind }, text);
+    const { title, unit } = table.columns[at];
+    return element("td", { class: kind, "data-column": unit ? `${title} [${unit}]` : title }, text);
   })));
 }
 
@@ -111,7 +112,7 @@ function drawTable(box, table) {
   more.addEventListener("click", () => { state.all = !state.all; update(); });
   csv.addEventListener("click", () => save(`${table.id}.csv`, csvOf(table, chosenRows(table, state))));
   const drawn = element("table", { "aria-label": table.title }, element("thead", {}, head), rows);
-  const scroll = element("div", { class: "table-box", tabindex: "0", role: "group", "aria-label": `${table.title}, scrolls` }, drawn);
+  const scroll = element("div", { class: "table-box", tabindex: "0", role: "group", "aria-label": table.title }, drawn);
   box.replaceChildren(element("div", { class: "tools" }, filter, csv, more, count), scroll);
   update();
 }

@@ -1,0 +1,120 @@
+"""The tables that answer the question a study asks: time to accuracy, latencies, frameworks in pairs."""
+
+from __future__ import annotations
+
+from steplab.analysis.statistics.intervals import Interval
+from steplab.report.charts.frameworks import overall
+from steplab.report.charts.latency import QUANTILES, quantile
+from steplab.report.data import ReportData
+from steplab.report.framework_order import order
+from steplab.report.table import Cell, Column, PageTable, cell, factor_columns, percent
+
+STANDINGS = {
+    "soonest": "the soonest", "not told apart": "cannot be told from the soonest", "later": "later",
+    "some runs": "reached in some runs only", "not reached": "not reached",
+}  # fmt: skip
+LATENCIES = {"lowest": "the lowest", "not told apart": "cannot be told from the lowest", "higher": "higher"}
+
+
+def answer_tables(data: ReportData) -> list[PageTable]:
+    """Those that the study has data for."""
+    return [*time_to_accuracy(data), *latencies(data), *frameworks(data), *framework_pairs(data)]
+
+
+def time_to_accuracy(data: ReportData) -> list[PageTable]:
+    """One row for each configuration that was trained: who reached the target, and when."""
+    training, varied = data.analysis.training, data.analysis.varied
+    if training is None:
+        return []
+    columns = (
+        *factor_columns(data, varied), Column("verdict", "target", "text"), Column("reached", "runs that reached it"),
+        Column("runs", "runs"), *_ends("time_to_target_s", "time to target", "s", 1.0),
+        Column("epochs", "epochs to target"), Column("epochs_least", "least"), Column("epochs_most", "most"),
+        percent("best_accuracy", "best accuracy"), Column("trained_s", "trained", unit="s"),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            *(cell(one.factors.get(name)) for name in varied), STANDINGS[one.standing], one.reached, one.runs,
+            *_cells(one.seconds), *([None] * 3 if one.epochs is None else
+                                    [cell(one.epochs.median), cell(one.epochs.low), cell(one.epochs.high)]),
+            cell(one.best.median), cell(one.trained_s),
+        ]
+        for one in training.configurations
+    ]  # fmt: skip
+    target = "" if training.target is None else f" of {100 * training.target:.3g} %"
+    return [PageTable("time-to-accuracy", f"Time to the target accuracy{target}", columns, rows)]
+
+
+def latencies(data: ReportData) -> list[PageTable]:
+    """One row for each configuration of an inference: p50, p95, p99 and the throughput."""
+    inference, varied = data.analysis.inference, data.analysis.varied
+    if inference is None:
+        return []
+    columns = (
+        *factor_columns(data, varied), Column("standing", "p50 in its setting", "text"),
+        *(column for name in QUANTILES for column in _ends(name, name, "ms", 1e3)),
+        Column("throughput", "throughput", unit="samples/s"), Column("trials", "trials"),
+        Column("iterations", "iterations of a trial"),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            *(cell(one.factors.get(name)) for name in varied), LATENCIES[one.standing],
+            *(value for name in QUANTILES for value in _cells(quantile(one, name))),
+            cell(one.throughput), one.trials, one.iterations,
+        ]
+        for one in inference.latencies
+    ]  # fmt: skip
+    return [PageTable("latencies", "Latency and throughput", columns, rows)]
+
+
+def frameworks(data: ReportData) -> list[PageTable]:
+    """One row for each framework, the best first: whom it beats, and whom it cannot be told from."""
+    pairs = overall(data)
+    places = order(pairs)
+    if not places:
+        return []
+    columns = (
+        Column("framework", "framework", "text"), Column("ratio", f"{pairs[0].measure} against the first"),
+        Column("beats", "better than", "text"), Column("alike", "cannot be told apart from", "text"),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [place.framework, cell(place.ratio), ", ".join(place.beats) or None, ", ".join(place.alike) or None]
+        for place in places
+    ]
+    return [PageTable("frameworks", "Frameworks in order", columns, rows)]
+
+
+def framework_pairs(data: ReportData) -> list[PageTable]:
+    """One row for every two frameworks and measure, over all configurations that they share."""
+    pairs = [pair for pair in data.analysis.frameworks if pair.factors is None]
+    if not pairs:
+        return []
+    columns = (
+        Column("measure", "measure", "text"), Column("first", "framework", "text"), Column("second", "against", "text"),
+        Column("ratio", "ratio"), Column("low", "from"), Column("high", "to"), Column("pairs", "pairs of trials"),
+        Column("verdict", "verdict", "text"),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            pair.measure, pair.first, pair.second, cell(pair.ratio), cell(pair.low), cell(pair.high), pair.pairs,
+            f"{pair.better} is better" if pair.real else "cannot be told apart",
+        ]
+        for pair in pairs
+    ]  # fmt: skip
+    return [PageTable("framework-pairs", "Frameworks in pairs", columns, rows)]
+
+
+def _ends(key: str, title: str, unit: str, scale: float) -> list[Column]:
+    """A median and the ends of its interval."""
+    return [
+        Column(key, title, unit=unit, scale=scale),
+        Column(f"{key}_low", f"{title}, from", unit=unit, scale=scale),
+        Column(f"{key}_high", f"{title}, to", unit=unit, scale=scale),
+    ]
+
+
+def _cells(interval: Interval | None) -> list[Cell]:
+    if interval is None:
+        return [None, None, None]
+    low, high = interval.ends or (None, None)
+    return [cell(interval.median), cell(low), cell(high)]
