@@ -69,6 +69,7 @@ class Recorder(TorchDispatchMode):
         if not learned and not data:
             return  # a counter or a mask: neither the input nor anything learned is in it
         kind, options, roles = describe(operator, args, learned, data)
+        data = options.pop("data", data)
         name = self._name(operator if kind.startswith("aten.") else kind)
         self.operations.append(
             {
