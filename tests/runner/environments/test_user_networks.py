@@ -30,7 +30,7 @@ class Net(nn.Module):
 def net():
     return Net()
 class Encoder(nn.Module):
-    """What transformers are made from: masked, causal and cross attention, weights asked for, gates and norms."""
+    # What transformers are made from: masked, causal and cross attention, weights asked for, gates and norms.
     def __init__(self):
         super().__init__()
         self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
