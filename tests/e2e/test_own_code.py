@@ -172,7 +172,7 @@ def test_own_data_steps_and_loaders_see_the_same_batches(
     """The losses tell: whichever loader reads, and whether the usual step is written by us or by the user."""
     study(
         room,
-        'network = ["module:mine:make", "lenet5"]\ndataset = ["module:mine:squares"]\nbatch_size = 16\n'
+        'network = ["module:mine:make", "mlp"]\ndataset = ["module:mine:squares"]\nbatch_size = 16\n'
         'step = ["", "module:mine:usual"]\nloader = ["steplab", "dataloader"]\nloader_workers = 2',
     )
     ran = steplab("run", "study.toml", timeout=PATIENCE_S)
