@@ -49,6 +49,7 @@ class Session:
     # How communication in flight is seen: by a `hook` where the framework exchanges (`communication` tells), by the
     # `difference` of steps with and without it (`step_alone`), or `none`: one worker, or it cannot be seen.
     overlap_method = "none"
+    has_phases = True  # whether an iteration can be run in parts
     splits = False  # whether this process serves several replicas: `load` is then `bring` and `split`
 
     def clock(self) -> float:
@@ -207,12 +208,21 @@ class Source:
 
 
 class FileSource(Source):
-    """Batches read from a data set's files through the loader; `prepare` makes of them what the framework takes."""
+    """Batches read through the loader; `prepare` makes of them what the framework takes.
 
-    def __init__(self, job: TrialJob, rank: int, workers: int, prepare: Optional[Prepare] = None):
-        dataset = data.open_split(job.data_folder, job.dataset)
+    From the data set's files, unless a split is given.
+    """
+
+    def __init__(
+        self,
+        job: TrialJob,
+        rank: int,
+        workers: int,
+        prepare: Optional[Prepare] = None,
+        split: Optional[data.Dataset] = None,
+    ):
         self.loader = Loader(
-            dataset,
+            data.open_split(job.data_folder, job.dataset) if split is None else split,
             job.batch_size,
             rank,
             workers,

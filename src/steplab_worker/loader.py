@@ -6,9 +6,10 @@ not have to be sent from one process to another, and nothing can be left behind.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, Deque, Optional, Tuple
+from typing import Any, Callable, Deque, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class Loader:
         """Divide as many global batches as the next call of `next` begins to read; none if that is done."""
         # One more than the depth while a batch is handed over, so that the threads never run dry.
         while len(self._waiting) + len(self._divided) <= self._depth:
-            self._divided.append((self._planned, self._own_part()))
+            self._divided.append((self._planned, self._own_part(self._planned)))
             self._planned += 1
 
     def next(self) -> Any:
@@ -90,9 +91,13 @@ class Loader:
         self._divided.clear()
         self._taken = self._planned = epoch * self.batches_per_epoch
 
-    def _own_part(self) -> np.ndarray:
-        """The indices of this rank's part of the next global batch."""
-        epoch, batch = divmod(self._planned, self.batches_per_epoch)
+    def parts(self, epoch: int) -> Iterator[np.ndarray]:
+        """The indices of this rank's batches from the start of an epoch on, without end; nothing is read."""
+        return map(self._own_part, itertools.count(epoch * self.batches_per_epoch))
+
+    def _own_part(self, number: int) -> np.ndarray:
+        """The indices of this rank's part of a global batch."""
+        epoch, batch = divmod(number, self.batches_per_epoch)
         if epoch != self._order_epoch:
             # The same for all ranks: only then are their parts disjoint.
             self._order = np.random.default_rng([self._seed, epoch]).permutation(len(self._dataset))

@@ -42,6 +42,32 @@ WRONG = {
     "near framework": ('["synthetic"]', '["sinthetic"]', "did you mean 'synthetic'?"),
     "unknown network": ("batch_size =", 'network = ["lenet"]\nbatch_size =', "did you mean 'lenet5'?"),
     "unknown dataset": ("batch_size =", 'dataset = ["mnst"]\nbatch_size =', "did you mean 'mnist'?"),
+    "own network with a file's ending": (
+        "batch_size =",
+        'network = ["module:net.py:make"]\nbatch_size =',
+        "'module:file:function', without '.py'",
+    ),
+    "own network without a function": (
+        "batch_size =",
+        'network = ["module:net"]\nbatch_size =',
+        "must look like 'module:file:function'",
+    ),
+    "own data set as a path": (
+        "batch_size =",
+        'dataset = ["module:a/b:make"]\nbatch_size =',
+        "must look like 'module:file:function'",
+    ),
+    "an ONNX file": (
+        "batch_size =",
+        'network = ["onnx:a.onnx"]\nbatch_size =',
+        "`steplab inspect onnx:a.onnx` counts it",
+    ),
+    "a step that is no function": (
+        'framework = ["synthetic"]',
+        'framework = ["torch"]\nstep = ["fast"]',
+        "must look like 'module:file:function'",
+    ),
+    "code is not for studies to say": ("batch_size =", 'code = ["sha-0"]\nbatch_size =', "unknown factor 'code'"),
     "option of another network": ("batch_size =", "units = [3]\nbatch_size =", "unknown factor 'units'"),
     "zero batch": ("[32, 64]", "[0]", "must be at least 1"),
     "fractional batch": ("[32, 64]", "[1.5]", "must be of the kind of 32"),

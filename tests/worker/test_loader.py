@@ -1,3 +1,4 @@
+import itertools
 import threading
 
 import numpy as np
@@ -39,6 +40,12 @@ def test_batches_are_the_same_whatever_reads_them(background, prefetch):
     here = take(40, rank=1, workers=2, seed=5, augment=augment)
     ahead = take(40, rank=1, workers=2, seed=5, augment=augment, background=background, prefetch=prefetch)
     assert np.array_equal(here, ahead)
+
+
+def test_the_parts_of_a_rank_are_those_it_reads():
+    loader = Loader(Numbers(50), 4, rank=1, workers=2, seed=5)
+    second_epoch = itertools.islice(loader.parts(1), 6)
+    assert np.array_equal(np.stack(list(second_epoch)), take(12, rank=1, workers=2, seed=5)[6:])
 
 
 def test_ranks_get_disjoint_shards_of_every_epoch():

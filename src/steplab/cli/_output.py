@@ -28,7 +28,7 @@ NOT_ASCII = re.compile("[^\n -~]")
 
 
 ModulesOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Where the study's own networks (module:…) are; their code runs.")
+    Path | None, typer.Option(metavar="DIR", help="The folder of one's own code (module:…), which runs.")
 ]
 
 

@@ -10,6 +10,7 @@ import typer
 
 import steplab
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.core.errors import InputError
 
 if TYPE_CHECKING:
     from steplab.api.machine.environments import Listed
@@ -29,20 +30,36 @@ def list_(as_json: JsonOption = False) -> None:
 @app.command()
 def create(
     names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Frameworks, e.g. torch.")],
+    version: Annotated[str, typer.Option(help="Another version of the framework, in an environment of its own.")] = "",
+    packages: Annotated[
+        list[str] | None, typer.Option("--with", metavar="PACKAGE", help='A further package, "name==1.2"; repeatable.')
+    ] = None,
+    called: Annotated[str, typer.Option("--name", help="The environment's name; by default e.g. torch-2.12.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Make the environments of frameworks from the pins that their adapters declare.
 
-    Example: steplab env create torch
+    Example: steplab env create torch --version 2.12.0
     """
     from steplab.api.machine.environments import expect_framework
+
+    if len(names) > 1 and (version or packages or called):
+        raise InputError("--version, --with and --name go with one framework", where="env create")
 
     for name in names:
         expect_framework(name)
     show, rows = console(stderr=True), []
     for name in names:
         with show.status(f"{name}: installing, this can take minutes"):
-            rows.append(steplab.create_environment(name, lambda text: show.print(text, markup=False)))
+            rows.append(
+                steplab.create_environment(
+                    name,
+                    lambda text: show.print(text, markup=False),
+                    version=version,
+                    packages=packages or (),
+                    name=called,
+                )
+            )
     _show(rows, as_json)
     if not as_json:
         next_step("steplab run STUDY.toml")

@@ -39,14 +39,14 @@ def run(
     """
     if executor != "local":
         raise InputError(f"there is no executor {executor!r}", where="--executor", hint=allowed(["local"]))
-    planned = steplab.plan(study_file, out, trial or ())
+    planned = steplab.plan(study_file, out, trial or (), modules=modules, tell=_note)
     if dry_run:
         _show_plan(planned, as_json)
         return
     from steplab.cli._progress import watching
 
     with watching(quiet=as_json and not os.isatty(2)) as bar, listening(bar.stopping) as stop:
-        ended = steplab.run_plan(planned, limit, retry_failed=retry_failed, modules=modules, observer=bar, stop=stop)
+        ended = steplab.run_plan(planned, limit, retry_failed=retry_failed, observer=bar, stop=stop)
     if as_json:
         print_json(ended.document())
     else:
@@ -56,6 +56,10 @@ def run(
         raise typer.Exit(SOME_FAILED)
     if ended.stopped:
         raise typer.Exit(INTERRUPTED)
+
+
+def _note(text: str) -> None:
+    console(stderr=True).print(text, markup=False, soft_wrap=True)
 
 
 def _show_plan(planned: steplab.StudyPlan, as_json: bool) -> None:

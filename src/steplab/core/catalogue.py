@@ -15,6 +15,7 @@ import steplab_worker
 from steplab.core.errors import InputError, nearest
 from steplab.core.extensions import Extension, extensions
 from steplab.core.framework import Framework, read_framework
+from steplab.core.own_code import is_own
 from steplab.core.parsing import parsing
 from steplab_worker import data, networks
 from steplab_worker.augment import AUGMENTATIONS
@@ -23,7 +24,6 @@ from steplab_worker.options import Option
 
 WORKER = Path(steplab_worker.__file__).parent
 ADAPTERS = WORKER / "adapters"
-MODULE = "module:"  # the prefix of a user's own PyTorch network, package.module:function
 OPTIMIZERS = ("sgd", "momentum", "adam")
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -116,7 +116,7 @@ def network_extensions() -> Mapping[str, Extension]:
 
 def network_file(name: str) -> str:
     """The file that describes a network, if it is an extension; empty if it is our own, or a user's `module:…`."""
-    if name in networks.names() or name.startswith(MODULE):
+    if name in networks.names() or is_own(name):
         return ""
     if name not in network_extensions():
         raise InputError(f"there is no network {name!r}", hint=nearest(name, network_names()))
@@ -126,7 +126,7 @@ def network_file(name: str) -> str:
 @cache
 def network_options(name: str) -> Mapping[str, Option]:
     """What a network lets a study vary; nothing for a user's own."""
-    if name.startswith(MODULE):
+    if is_own(name):
         return {}
     options: Mapping[str, Option] = network_module(name).OPTIONS
     return options

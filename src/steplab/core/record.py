@@ -129,7 +129,7 @@ class DataInfo(_Part):
     """The data that was read: real files, generated ones, or none."""
 
     name: str
-    source: Literal["real", "generated", "none"]
+    source: Literal["real", "generated", "own", "none"]  # own: from the study's own code
     samples: int
     folder: str = ""
 
@@ -175,6 +175,7 @@ class Record(Head):
     throttled: str | None = None  # what was seen of throttling; "" for looked and seen none, None for cannot be seen
     epochs: list[Epoch] = []  # of a training trial
     target_accuracy: float | None = None
+    own_code: dict[str, str] = {}  # hashes of the study's own code: of each file, and of the network's graph
     command: str
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from steplab.core import catalogue
+from steplab.core.own_code import SAMPLE, is_own, sample_spec
 from steplab.core.trial import Config, Level, accumulation
 from steplab_worker import data
 from steplab_worker.graph import Graph, GraphError
@@ -30,6 +31,7 @@ class Resolved:
     prefetch: int
     network_options: dict[str, Level]
     framework_options: dict[str, Level]
+    sample: str = ""  # of a data set of one's own: what its samples look like
 
     @property
     def processes(self) -> int:
@@ -79,19 +81,27 @@ def resolve(config: Config) -> Resolved:
         prefetch=int(full["prefetch"]),
         network_options=options(catalogue.network_options(network)),
         framework_options=options(catalogue.framework(framework).factors),
+        sample=str(config.get(SAMPLE, "")),
     )
 
 
 def graph_of(resolved: Resolved) -> Graph | None:
-    """The network's graph for the trial's data set; None for a user's own network."""
-    if resolved.network.startswith(catalogue.MODULE):
+    """The network's graph for the trial's data set; None for a user's own network, or data nobody has looked at yet."""
+    if is_own(resolved.network) or (is_own(resolved.dataset) and not resolved.sample):
         return None
-    return _graph(resolved.network, tuple(resolved.network_options.items()), resolved.dataset)
+    spec = data_spec(resolved)
+    if not spec.classes:
+        raise GraphError(f"{resolved.dataset} does not say how many classes it has: give it an attribute `classes`")
+    return _graph(resolved.network, tuple(resolved.network_options.items()), spec)
+
+
+def data_spec(resolved: Resolved) -> data.Spec:
+    """What the trial's samples look like."""
+    return sample_spec(resolved.sample) if is_own(resolved.dataset) else data.spec(resolved.dataset)
 
 
 @lru_cache(maxsize=4096)
-def _graph(network: str, options: tuple[tuple[str, Level], ...], dataset: str) -> Graph:
-    spec = data.spec(dataset)
+def _graph(network: str, options: tuple[tuple[str, Level], ...], spec: data.Spec) -> Graph:
     return catalogue.build_network(network, dict(options), spec.shape, spec.classes)
 
 

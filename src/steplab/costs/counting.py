@@ -80,7 +80,8 @@ def matmul(op: Operation, needs: Needs) -> Counts:
     y, products = size(op.output_shape), 2 * size(op.output_shape) * op.input_shapes[0][-1]
     read = y + (b if needs[0] else 0) + (a if needs[1] else 0)
     written = (a if needs[0] else 0) + (b if needs[1] else 0)
-    return Counts(products, 0, sum(needs[:2]) * products, 0, a + b, y, read, written, y)
+    added = y if op.options.get("added") else 0  # to something that is there already
+    return Counts(products, added, sum(needs[:2]) * products, 0, a + b + added, y, read, written, y)
 
 
 def attention(op: Operation, needs: Needs) -> Counts:
@@ -88,11 +89,10 @@ def attention(op: Operation, needs: Needs) -> Counts:
 
     Scores stay on chip in the traffic, as fused operators keep them; they are recomputed or held, not counted twice.
     """
-    query, _, value = op.input_shapes
-    batch, positions = query[0], size(query[2:])
+    query, key, _ = op.input_shapes
     heads: int = op.options["heads"]
-    scores = batch * heads * positions**2
-    by_query, by_value = 2 * scores * query[1] // heads, 2 * scores * value[1] // heads
+    scores = query[0] * heads * size(query[2:]) * size(key[2:])
+    by_query, by_value = 2 * scores * query[1] // heads, 2 * scores * op.output_shape[1] // heads
     x, y = sum(map(size, op.input_shapes)), size(op.output_shape)
     gradients = (needs[0] + needs[1]) * by_query + (needs[2] + (needs[0] or needs[1])) * by_value
     return Counts(by_query + by_value, 6 * scores, gradients, 5 * scores, x, y, x + 2 * y, x, y)
@@ -120,6 +120,11 @@ ACTIVATIONS: dict[str, tuple[int, int]] = {
     "hard_swish": (5, 4),
     "elu": (3, 2),
     "gelu": (5, 8),
+    "glu": (5, 8),
+    "softplus": (3, 5),
+    "mish": (5, 10),
+    "log_sigmoid": (3, 5),
+    "prelu": (2, 2),
 }
 
 
@@ -156,6 +161,11 @@ def max_pool(op: Operation, needs: Needs) -> Counts:
 def global_avg_pool(op: Operation, needs: Needs) -> Counts:
     """One per input: additions and a division."""
     return _pool(op, needs, size(op.input_shapes[0]))
+
+
+def reduce(op: Operation, needs: Needs) -> Counts:
+    """So many per input as the operation says: squares and sums of a variance, exponentials and sums."""
+    return _pool(op, needs, op.options["per_input"] * size(op.input_shapes[0]))
 
 
 def adaptive_avg_pool(op: Operation, needs: Needs) -> Counts:
@@ -214,6 +224,7 @@ COUNTING: dict[str, Counting] = {
     "avg_pool": avg_pool,
     "adaptive_avg_pool": adaptive_avg_pool,
     "global_avg_pool": global_avg_pool,
+    "reduce": reduce,
     "batch_norm": norm,
     "layer_norm": norm,
     "activation": activation,

@@ -105,6 +105,17 @@ class Configurations(Sequence[dict[str, Level]]):
                 columns[name], lacking = Column(columns[name].levels, codes), True
         return Configurations(columns) if lacking else self
 
+    def extended(self, names: Iterable[str], entries: Callable[[Config], Mapping[str, Level]]) -> Configurations:
+        """With entries that follow from the levels of these factors; asked once for each of their combinations."""
+        alike = self.distinct(names)
+        added = [entries(self[int(row)]) for row in alike.first]
+        columns = dict(self.columns)
+        for name in dict.fromkeys(name for one in added for name in one):
+            levels = list(dict.fromkeys(one[name] for one in added if name in one))
+            codes = np.array([levels.index(one[name]) if name in one else NONE for one in added])
+            columns[name] = Column(levels, codes.astype(small_type(len(levels)))[alike.which])
+        return Configurations(columns)
+
     def ids(self, rows: Rows, replicate: int) -> Iterator[str]:
         """The ids of the trials of some configurations, without making these."""
         parts = [(name, [*(id_part(name, level) for level in c.levels), ""], c) for name, c in self.columns.items()]

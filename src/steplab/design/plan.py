@@ -11,12 +11,15 @@ from typing import overload
 import numpy as np
 
 from steplab.core.errors import StudyError
+from steplab.core.own_code import FACTORS, NO_CODE, CodeUse, OwnCode, code_use
 from steplab.core.resolution import Resolved, impossible, resolve
 from steplab.core.trial import Trial, describe
 from steplab.design.configurations import Configurations
 from steplab.design.order import Blocks, Chosen, Order
 from steplab.design.possible import Possible
 from steplab.study.sections import Study
+
+CODE_FACTORS = ("framework", "environment", *FACTORS)  # they decide which code of one's own a trial runs
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,12 @@ class Plan(Sequence[PlannedTrial]):
         blocks = {replicate: np.searchsorted(kept, block) for replicate, block in rows.items()}
         return Plan(self.configurations.take(kept), Chosen(blocks, self.order.replicates), self.note)
 
+    def code_uses(self) -> list[CodeUse]:
+        """The different ways in which trials use code of one's own."""
+        rows = self.configurations.distinct(CODE_FACTORS).first
+        uses = [code_use(self.configurations[int(row)]) for row in np.sort(rows)]
+        return list(dict.fromkeys(use for use in uses if use is not None))
+
     def resolved(self, row: int) -> Resolved:
         """The configuration in that row, resolved."""
         return resolve(self.configurations[row])
@@ -106,8 +115,11 @@ class Plan(Sequence[PlannedTrial]):
                 yield replicate, int(row), trial
 
 
-def plan(study: Study) -> Plan:
-    """All trials: each replicate is a block that holds every configuration once, in its own random order."""
+def plan(study: Study, own_code: OwnCode = NO_CODE) -> Plan:
+    """All trials: each replicate is a block that holds every configuration once, in its own random order.
+
+    Code of the study's own is part of its trials once it has been examined.
+    """
     if study.imported:
         what = f"was imported ({study.imported.format}): its times were measured elsewhere, so there is nothing to run"
         raise StudyError(what, where=str(study.path), hint="`steplab analyze` and `steplab report` read its folder")
@@ -118,6 +130,8 @@ def plan(study: Study) -> Plan:
     kept = allowed.applied()
     if kept is not allowed:
         kept = kept.different()
+    if own_code.identities:
+        kept = kept.extended(CODE_FACTORS, own_code.entries)
     _check(study, kept)
     return Plan(kept, Blocks(len(kept), study.design), _shortage(study, len(drawn), len(kept)))
 

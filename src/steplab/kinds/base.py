@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from steplab.core import catalogue
+from steplab.core import catalogue, own_code
 from steplab.core.framework import Framework
 from steplab.core.measurement import Data, Measure, Section
 from steplab.core.record import Record
@@ -41,6 +41,7 @@ class TrialKind:
     summary: ClassVar[str]  # what it tells, in a few words
     ability: ClassVar[str]  # what a framework must declare among its `kinds`
     learns: ClassVar[bool] = True  # whether weights change; ranks that only infer have nothing to exchange
+    validates: ClassVar[bool] = False  # whether the test split is read, too
     fields: ClassVar[type[Section]] = Section  # of its own section of the study, which has its name
     free: ClassVar[frozenset[str]] = frozenset()  # the fields that may change from run to run into one folder
     starter: ClassVar[str] = ""  # its section in a starter study
@@ -74,10 +75,10 @@ class TrialKind:
         for refusal in framework.unsupported:
             if _matches(refusal.when, resolved, cls.ability):
                 return f"{framework.title}: {refusal.because}"
+        if refused := own_code_refused(resolved, cls.learns):
+            return refused
         graph = graph_of(resolved)
-        if graph is None:
-            return "" if resolved.framework == "torch" else "a network of one's own runs in PyTorch only"
-        return cls.refused(resolved.network, graph) or _missing_layers(framework, graph)
+        return "" if graph is None else cls.refused(resolved.network, graph) or _missing_layers(framework, graph)
 
     @classmethod
     def refused(cls, network: str, graph: Graph) -> str:
@@ -110,6 +111,16 @@ class TrialKind:
     def director(self, resolved: Resolved, tell: Tell) -> Director:
         """Who directs a trial; `tell` takes news of it for whoever waits."""
         return BlockDirector(self.measure, resolved.accumulate, self.shares_period(resolved.strategy))
+
+
+def own_code_refused(resolved: Resolved, learns: bool) -> str:
+    """Why code of one's own cannot be run with a framework and a strategy, or an empty string."""
+    if resolved.framework != own_code.FRAMEWORK:
+        own = [what for what in ("network", "dataset") if own_code.is_own(getattr(resolved, what))]
+        return f"a {own[0].replace('dataset', 'data set')} of one's own runs in PyTorch only" if own else ""
+    if learns and resolved.framework_options["step"] and resolved.accumulate > 1:
+        return "a training step of one's own updates the weights itself, so steps cannot be accumulated"
+    return ""
 
 
 def _missing_layers(framework: Framework, graph: Graph) -> str:

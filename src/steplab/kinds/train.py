@@ -16,11 +16,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from steplab.core.measurement import Section
 from steplab.core.record import Epoch, Record
-from steplab.core.resolution import Resolved
+from steplab.core.resolution import Resolved, data_spec
 from steplab.core.trial import Level
 from steplab.kinds.base import Table, TrialKind
 from steplab.kinds.director import Director, Findings, OutOfTurn, all_of
-from steplab_worker import data
 from steplab_worker.codec import fields
 from steplab_worker.graph import Graph
 from steplab_worker.job import TrainingPlan
@@ -82,6 +81,7 @@ class TrainKind(TrialKind):
     name = "train"
     summary = "accuracy, time to a target"
     ability = "train"
+    validates = True
     fields = Train
     free = frozenset({"checkpoint_every"})
     starter = STARTER
@@ -138,7 +138,7 @@ class TrainKind(TrialKind):
 
     def _samples(self, resolved: Resolved, samples: int | None) -> int:
         """Samples of the training split: those of the files, or as many as would be generated."""
-        return samples or self.data.samples or data.spec(resolved.dataset).generated
+        return samples or self.data.samples or data_spec(resolved).generated
 
     def director(self, resolved: Resolved, tell: Callable[[str], None]) -> Director:
         """Each epoch has as long as a trial of another kind."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from steplab.core.errors import StudyError
+from steplab.core.own_code import NO_CODE, OwnCode, is_own
 from steplab.core.record import Attempt, Record
-from steplab.core.resolution import Resolved
+from steplab.core.resolution import Resolved, data_spec
 from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.attempt import Measured, Stopwatch, Task, attempt, not_run
 from steplab.runner.data import datasets
@@ -62,6 +63,7 @@ class Campaign:
     modules: Path | None = None  # where the study's own networks are
     observer: Observer = field(default_factory=Observer)
     groups: Groups | None = None  # a pool of its own unless given
+    own_code: OwnCode = NO_CODE
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
@@ -110,6 +112,7 @@ class Campaign:
                 self.observer.on_tick()
 
     def _run_one(self, trial: PlannedTrial) -> None:
+        self.own_code.expect_unchanged()
         self.observer.on_start(trial)
         record = self._measured(trial)
         if records.write_record(self.folder, record):
@@ -125,7 +128,8 @@ class Campaign:
             failure = measured.outcome.failure
             if failure is None or failure.status not in RETRIED or len(failed) >= self.study.measure.retries:
                 command = repeat_command(self.folder, trial, self.modules)
-                return trial_record(self.study, trial, measured, failed, command)
+                record = trial_record(self.study, trial, measured, failed, command)
+                return record.model_copy(update={"own_code": self.own_code.parts(trial.config)})
             failed.append(Attempt(status=failure.status, reason=failure.reason, seconds=measured.seconds))
 
     def _attempt(self, trial: PlannedTrial) -> Measured:
@@ -150,6 +154,8 @@ class Campaign:
         """The data files of a trial, made or found once."""
         if not reads_data(resolved):
             return None
+        if is_own(resolved.dataset):
+            return datasets.own(resolved.dataset, data_spec(resolved).train, self.modules)
         if resolved.dataset not in self._sources:
             self._sources[resolved.dataset] = datasets.provide(resolved.dataset, self.study.data.samples)
         return self._sources[resolved.dataset]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from steplab.core import catalogue
-from steplab.core.resolution import Resolved
+from steplab.core.resolution import Resolved, data_spec
 from steplab.design.plan import PlannedTrial
 from steplab.runner.data.datasets import DataSource
 from steplab.runner.ranks.group import GroupKey
 from steplab.study.sections import Study
-from steplab_worker import data
 from steplab_worker.job import TrialJob
 
 # The factors that decide which group of ranks runs a trial; a framework may have further ones (`single_process`).
@@ -39,7 +38,7 @@ def group_key(resolved: Resolved) -> GroupKey:
 def trial_job(study: Study, trial: PlannedTrial, source: DataSource | None, checkpoints: Path) -> TrialJob:
     """All that the ranks are told about a trial; the same for each of them. It may keep checkpoints in that folder."""
     resolved = trial.resolved
-    spec = data.spec(resolved.dataset)
+    spec = data_spec(resolved)
     return TrialJob(
         trial=trial.id,
         replicate=trial.replicate,

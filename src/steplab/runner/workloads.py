@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
+from steplab import kinds
 from steplab.core import catalogue
 from steplab.core.errors import InputError
+from steplab.core.own_code import CODE, FACTORS, CodeUse, code_use, is_own
 from steplab.core.parsing import parsing
-from steplab.core.resolution import Resolved, resolve
+from steplab.core.resolution import Resolved, data_spec, resolve
 from steplab.core.trial import Config, accumulation
 from steplab.costs.operation import Workload, from_graph
+from steplab.runner.environments.own_code import examine
 from steplab.runner.environments.user_networks import trace_module
-from steplab_worker import data
 from steplab_worker.graph import GraphError
 
 
-def workload_of(config: Config, modules: Path | None = None) -> tuple[Resolved, Workload]:
+def workload_of(config: Config, modules: Path | None = None, kind: str = "step") -> tuple[Resolved, Workload]:
     """A configuration with its defaults, and its network at its batch size and on its data.
 
     Counting a network of the user runs its code, so the folder that it is in must be named: a configuration may come
-    from a stranger's record.
+    from a stranger's record. It must be the code that was measured, by a trial of that kind.
 
     >>> workload_of({"network": "lenet5", "batch_size": 8})[1].operations[0].output_shape
     (8, 6, 28, 28)
     """
     _expect_ours(config)
     resolved = resolve(config)
-    spec = data.spec(resolved.dataset)
-    if resolved.network.startswith("module:"):
-        return resolved, _own_network(resolved, spec.shape, modules)
+    spec = data_spec(resolved)
+    if is_own(resolved.network):
+        return resolved, _own_network(config, resolved, modules, kind)
     try:
         graph = catalogue.build_network(resolved.network, resolved.network_options, spec.shape, spec.classes)
     except GraphError as error:
@@ -40,7 +42,7 @@ def workload_of(config: Config, modules: Path | None = None) -> tuple[Resolved, 
 def _expect_ours(config: Config) -> None:
     """Say so if a level is none of steplab's: imported trials call their frameworks and networks as they like."""
     for name, option in catalogue.general().items():
-        own = name == "network" and str(config.get(name, "")).startswith(catalogue.MODULE)
+        own = name in FACTORS and is_own(config.get(name))
         problem = "" if own or name not in config else option.problem(config[name])
         if problem:
             raise InputError(f"{name} = {config[name]!r} {problem}, so nothing can be counted")
@@ -48,8 +50,29 @@ def _expect_ours(config: Config) -> None:
         accumulation(str(config.get("strategy", "sync")))
 
 
-def _own_network(resolved: Resolved, shape: Sequence[int], modules: Path | None) -> Workload:
+def _own_network(config: Config, resolved: Resolved, modules: Path | None, kind: str) -> Workload:
     if modules is None:
         hint = "allow it with --modules DIR, the folder that the module is in"
         raise InputError("counting a network of one's own runs its code", where=resolved.network, hint=hint)
+    _expect_measured(config, modules, kind)
+    shape = data_spec(resolved).shape
     return trace_module(resolved.network, resolved.batch_size, shape, folder=modules)
+
+
+def _expect_measured(config: Config, modules: Path, kind: str) -> None:
+    """The code that would be counted must be the code that was timed."""
+    use, measured = code_use(config), str(config.get(CODE, ""))
+    hint = "restore it, or run the study again"
+    if use is None or not measured:
+        what = "nobody noted which code was measured, so counting it now may count another network"
+        raise InputError(what, where=str(config["network"]), hint="run the study again")
+    code = _code_now(use, modules.absolute(), kind)
+    if code != measured:
+        raise InputError(
+            f"its code was {measured} when it was measured and is {code} now", where=use.network, hint=hint
+        )
+
+
+@lru_cache(maxsize=256)
+def _code_now(use: CodeUse, modules: Path, kind: str) -> str:
+    return examine([use], modules, kinds.named(kind), use.network).identities[use].code

@@ -1,6 +1,7 @@
 """Where everything in a study's folder is; no path is joined anywhere else.
 
 study.toml     the study file, as it was run
+own_code.json  what identified the study's own code then; only where it has any
 records/       one file per finished trial; its presence is the fact that the trial is done
 claims/        which laboratory is at which trial just now; only advice
 superseded/    records of failed trials that were run again
@@ -36,6 +37,11 @@ class StudyFolder:
     def study(self) -> Path:
         """The study file."""
         return self.root / "study.toml"
+
+    @property
+    def own_code(self) -> Path:
+        """What identified the study's own code."""
+        return self.root / "own_code.json"
 
     @property
     def records(self) -> Path:
@@ -123,7 +129,8 @@ class StudyFolder:
 
     def must_hold_no_links(self) -> None:
         """Say so if anything that steplab uses here is a link; records are looked at one by one when they are read."""
-        own = (self.study, self.records, self.claims, self.superseded, self.damaged, self.cache, self.checkpoints)
+        files, places = (self.study, self.own_code), (self.records, self.claims, self.superseded, self.damaged)
+        own = (*files, *places, self.cache, self.checkpoints)
         links = [path for path in self._links(self.root) if path in own] or list(self._links(self.checkpoints))
         if links:
             raise RecordError("is a symbolic link", where=str(links[0]), hint=NO_LINKS)

@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from steplab import kinds
-from steplab.core import catalogue
+from steplab.core import catalogue, own_code
 from steplab.core.errors import InputError, StudyError, allowed, nearest
 from steplab.core.files import read_regular
 from steplab.core.measurement import Data, Measure, Section
+from steplab.core.own_code import is_own
 from steplab.core.parsing import parsing
 from steplab.core.trial import STRATEGIES, Level
 from steplab.study.sections import About, Design, Factor, Imported, Levels, Range, Study
@@ -23,6 +24,7 @@ from steplab_worker.options import Option
 
 OF_KINDS = tuple(kind.name for kind in kinds.every() if kind.has_section())
 SECTIONS = ("study", "factors", "design", "measure", *OF_KINDS, "data", "exclude", "imported")
+ONNX = "onnx:"
 _MAX_BYTES = 10_000_000
 S = TypeVar("S", bound=BaseModel)
 
@@ -214,9 +216,12 @@ class _Reader:
         return float(level) if isinstance(option.default, float) else level
 
     def _problem(self, name: str, level: Level, option: Option) -> str:
-        if name == "network" and isinstance(level, str) and level.startswith(catalogue.MODULE):
-            right = re.fullmatch(r"module:[\w.]+:[\w.]+", level)
-            return "" if right else "must look like 'module:package.module:function'"
+        if name in own_code.FACTORS and is_own(level):
+            return own_code.form_problem(str(level))
+        if name == "step" and level != option.default:
+            return "must look like 'module:file:function'"
+        if name == "network" and str(level).startswith(ONNX):
+            return f"is a file that no framework here runs; {_onnx_use(str(level))}"
         if name == "environment" and level != option.default:
             return catalogue.environment_problem(level)
         if name == "strategy":
@@ -247,6 +252,12 @@ class _Reader:
                     raise self.fail(f"{level!r} is not a level of {name}", allowed(had), "exclude", name, index)
             checked[name] = levels
         return checked
+
+
+def _onnx_use(level: str) -> str:
+    """What can be done with an ONNX file."""
+    counted = f"`steplab inspect {level}` counts it, `steplab roofline {level}` places it"
+    return f"{counted}; a PyTorch module is measured: 'module:file:function'"
 
 
 def _strategy_problem(level: Level) -> str:

@@ -94,13 +94,6 @@ class Study:
         return kinds.named(self.about.kind)(self.measure, self.data, self.section)
 
     @property
-    def own_networks(self) -> list[str]:
-        """The networks that are the user's own code (`module:…`)."""
-        levels = self.factors.get("network", ())
-        names = [str(level) for level in levels] if isinstance(levels, tuple) else []
-        return [name for name in names if name.startswith(catalogue.MODULE)]
-
-    @property
     def deciding(self) -> list[str]:
         """The factors that decide whether a combination is impossible; all others may take any level."""
         networks = self.factors.get("network", (catalogue.general()["network"].default,))

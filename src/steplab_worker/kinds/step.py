@@ -17,7 +17,7 @@ def run(job: TrialJob, session: Session, ask: Ask, rank: int) -> Measurement:
     source = session.source()
     try:
         native = run_mode("native", NativeBlock(session, source, job.accumulate), ask)
-        if not job.phases:
+        if not (job.phases and session.has_phases):
             return Measurement({"native": native}, session.loss())
         phased = run_mode("phased", PhasedBlock(session, source, job.accumulate), ask)
         modes = {"native": native, "phased": phased}

@@ -58,10 +58,13 @@ class Examination:
 
     def __init__(self, job: TrialJob, split: str, samples: int):
         self.job, self.split, self.samples = job, split, samples
+        self.dataset: Optional[data.Dataset] = None  # opened from files, unless it is given
 
     def accuracy(self, predict: Predict) -> float:
         """The share of samples whose largest output is that of their label."""
-        dataset = data.open_split(self.job.data_folder, self.job.dataset, self.split)
+        dataset = self.dataset
+        if dataset is None:
+            dataset = data.open_split(self.job.data_folder, self.job.dataset, self.split)
         indices = drawn(len(dataset), self.samples)
         self.samples = len(indices)
         right = sum(self._right(dataset, part, predict) for part in _parts(indices, self.job.batch_size))

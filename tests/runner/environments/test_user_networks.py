@@ -29,14 +29,32 @@ class Net(nn.Module):
         return self.head(self.drop(torch.cumsum(x, 1).mean(1)))
 def net():
     return Net()
+class Encoder(nn.Module):
+    # What transformers are made from: masked, causal and cross attention, weights asked for, gates and norms.
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.norm, self.gate, self.head = nn.RMSNorm(8), nn.Linear(8, 16), nn.Linear(8, 10)
+    def forward(self, x):
+        x = x.flatten(2).transpose(1, 2)[:, :20, :].repeat(1, 1, 3)[..., :8]
+        mask = nn.Transformer.generate_square_subsequent_mask(20)
+        x = self.layer(x, src_mask=mask)
+        x, _ = self.attention(x, x, x, attn_mask=mask, need_weights=True)
+        query = x.view(2, 20, 2, 4).transpose(1, 2)
+        x = nn.functional.scaled_dot_product_attention(query, query[:, :, :7], query[:, :, :7])
+        x = nn.functional.glu(self.gate(self.norm(x.transpose(1, 2).flatten(2))), -1)
+        return self.head((x / x.std(-1, keepdim=True)).mean(1))
+def encoder():
+    return Encoder()
 """
 COUNT = """
 import json, sys, torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 sys.path.insert(0, sys.argv[1])
-from own_network import net
-made = net()
+import own_network
+made = getattr(own_network, sys.argv[2])()
 with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
     y = made(torch.rand(2, 3, 16, 16))
     forward = counter.get_total_flops()
@@ -54,19 +72,38 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.fixture(scope="module")
-def made(folder, torch_python):
-    """Its costs, as traced by the worker."""
+def traced(folder, torch_python, name):
+    """The costs of a network, as traced by the worker."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(user_networks, "torch_python", lambda: torch_python)
-        return cost(user_networks.trace_module("module:own_network:net", 2, (3, 16, 16)))
+        return cost(user_networks.trace_module(f"module:own_network:{name}", 2, (3, 16, 16)))
+
+
+def counted(folder, torch_python, name):
+    """By PyTorch's counter: FLOPs of the forward pass and of both, and the parameters."""
+    command = [torch_python, "-c", COUNT, folder, name]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.fixture(scope="module")
+def made(folder, torch_python):
+    """Its costs."""
+    return traced(folder, torch_python, "net")
+
+
+def test_a_transformer_is_counted_whole_and_as_pytorch_counts_it(folder, torch_python):
+    made, (forward, both, parameters) = (how(folder, torch_python, "encoder") for how in (traced, counted))
+    assert [layer.kind for layer in made.unknown] == []
+    kinds = [layer.kind for layer in made.layers]
+    assert {"softmax", "attention", "matmul", "activation", "reduce"} <= set(kinds)
+    assert made.totals.forward_matmul_flops == forward
+    assert made.totals.forward_matmul_flops + made.totals.backward_matmul_flops == both
+    assert made.parameters == parameters
 
 
 def test_flops_and_parameters_are_those_of_pytorch(made, folder, torch_python):
-    command = [torch_python, "-c", COUNT, folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    forward, both, parameters = json.loads(done.stdout)
+    forward, both, parameters = counted(folder, torch_python, "net")
     # The counter takes the weight's gradient of the two grouped convolutions as if they had no groups.
     too_much = 2 * (2 - 1) * (2 * 2 * 8 * 16 * 16 * 4 * 9)
     assert made.totals.forward_matmul_flops == forward

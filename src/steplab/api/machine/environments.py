@@ -9,6 +9,7 @@ from steplab.core import catalogue
 from steplab.core.home import home
 from steplab.runner.environments import registry
 from steplab.runner.environments.registry import Listed
+from steplab.runner.environments.variants import Variant
 
 __all__ = ["Listed", "add_environment", "check_environments", "create_environment", "environments", "expect_framework"]
 
@@ -23,14 +24,25 @@ def expect_framework(name: str) -> None:
     catalogue.framework(name)
 
 
-def create_environment(framework: str, progress: Callable[[str], None] = lambda text: None) -> Listed:
+def create_environment(
+    framework: str,
+    progress: Callable[[str], None] = lambda text: None,
+    *,
+    version: str = "",
+    packages: Sequence[str] = (),
+    name: str = "",
+) -> Listed:
     """Make the environment of a framework from the pins that its adapter declares; this can take minutes.
 
-    `progress` hears what is being done.
+    Args:
+        framework: Which.
+        progress: Hears what is being done.
+        version: Another version of the framework than the pinned one.
+        packages: Further packages, such as `"einops==0.8"`.
+        name: What to call the environment; by default the framework with version and packages, `torch-2.12`.
     """
-    expect_framework(framework)
-    registry.create(framework, progress)
-    return _named(framework)
+    variant = Variant(catalogue.framework(framework), version, tuple(packages))
+    return _named(registry.create(variant, progress, name).name)
 
 
 def add_environment(name: str, python: Path | str, framework: str = "") -> Listed:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import os
 import statistics
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +17,13 @@ import numpy as np
 from steplab.api import display
 from steplab.api.measuring.status import Counts, counts
 from steplab.core.errors import InputError
+from steplab.core.own_code import NO_CODE, CodeUse, OwnCode
 from steplab.core.resolution import Resolved, graph_of
 from steplab.core.trial import Level
 from steplab.core.units import seconds as shown
 from steplab.design import plan as designs
 from steplab.runner.campaign import check_folder
+from steplab.runner.environments.own_code import examine
 from steplab.runner.jobs import GROUP_FACTORS, group_key
 from steplab.store import records
 from steplab.store.brief import Brief
@@ -28,6 +32,7 @@ from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study as read_file
 from steplab.study.sections import Study
 
+log = logging.getLogger("steplab")
 SHOWN = 12  # trials in a notebook
 MOST_LISTED = 100_000  # trials of a plan in its document
 MOST_FINISHED = 200  # trials that tell how long the others take
@@ -44,6 +49,7 @@ class StudyPlan:
     study: Study
     trials: designs.Plan
     folder: Path
+    own_code: OwnCode = NO_CODE  # the study's own, examined
 
     @property
     def note(self) -> str:
@@ -109,17 +115,47 @@ def read_study(path: Path | str) -> Study:
     return read_file(Path(path))
 
 
-def plan(study: Study | Path | str, out: Path | str | None = None, trials: Collection[str] = ()) -> StudyPlan:
-    """Plan a study without running it; `trials` are the ids of the only ones to run, by default all.
+def plan(
+    study: Study | Path | str,
+    out: Path | str | None = None,
+    trials: Collection[str] = (),
+    *,
+    modules: Path | str | None = None,
+    tell: Callable[[str], None] = log.warning,
+) -> StudyPlan:
+    """Plan a study without running it. Nothing is written.
 
-    `study` is a study file, or what `read_study` gave; `out` the folder for the records, by default
-    `runs/<study name>`. Nothing is written.
+    A study's own code (`module:…`) is part of its trials' identity. It is tried in PyTorch's environment, so it runs;
+    that is said before.
+
+    Args:
+        study: A study file, or what `read_study` gave.
+        out: The folder for the records, by default `runs/<study name>`.
+        trials: The ids of the only trials to run, by default all.
+        modules: The folder of the study's own code, by default that of the study file.
+        tell: Hears of code that will run; by default it is logged.
     """
     declared = study if isinstance(study, Study) else read_study(study)
-    planned = _selected(designs.plan(declared), trials)
     folder = Path(out) if out is not None else Path("runs") / declared.about.name
     check_folder(StudyFolder(folder), declared)
-    return StudyPlan(declared, planned, folder)
+    planned = designs.plan(declared)
+    own_code = _examined(declared, planned.code_uses(), modules, tell)
+    whole = designs.plan(declared, own_code) if own_code.identities else planned
+    return StudyPlan(declared, _selected(whole, trials), folder, own_code)
+
+
+def _examined(
+    study: Study, uses: Sequence[CodeUse], modules: Path | str | None, tell: Callable[[str], None]
+) -> OwnCode:
+    """The study's own code, tried after a word on it."""
+    if not uses:
+        return NO_CODE
+    folder = Path(os.path.abspath(modules or study.path.parent))  # noqa: PTH100 - without `..`, and links stay
+    if not folder.is_dir():
+        raise InputError("there is no such folder", where=f"modules {folder}")
+    names = dict.fromkeys(name for use in uses for name in use.own)
+    tell(f"{', '.join(names)}: the ranks run code from {folder}; it is tried first")
+    return examine(uses, folder, type(study.kind), f"{study.path}, factors")
 
 
 def _selected(trials: designs.Plan, ids: Collection[str]) -> designs.Plan:

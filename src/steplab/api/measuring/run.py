@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from steplab.runner.observer import Observer
 from steplab.runner.ranks.private_network import obstacle, open_doors
 from steplab.store import records
 from steplab.store.overview import Overview, overview
+from steplab.store.own_code_file import write_own_code
 from steplab.store.paths import StudyFolder
 from steplab.study.sections import Study
 
@@ -80,13 +80,14 @@ def run(
         limit: Run at most that many trials now.
         trials: The ids of the only trials to run, by default all.
         retry_failed: Run failed trials again.
-        modules: The folder of the study's own networks (`module:…`), whose code runs in the ranks; by default that
-            of the study file.
+        modules: The folder of the study's own code (`module:…`), which runs in the ranks; by default that of the
+            study file.
         observer: Hears of every trial.
         stop: Ends the run after the trial that runs, as soon as `stop.asked` is true.
     """
-    planned = plan(study, out, trials)
-    run_plan(planned, limit, retry_failed=retry_failed, modules=modules, observer=observer, stop=stop)
+    watching = observer or RunObserver()
+    planned = plan(study, out, trials, modules=modules, tell=watching.on_note)
+    run_plan(planned, limit, retry_failed=retry_failed, observer=watching, stop=stop)
     return Results(planned.folder)
 
 
@@ -95,7 +96,6 @@ def run_plan(
     limit: int | None = None,
     *,
     retry_failed: bool = False,
-    modules: Path | str | None = None,
     observer: RunObserver | None = None,
     stop: Stop | None = None,
 ) -> RunSummary:
@@ -107,15 +107,16 @@ def run_plan(
     if planned.note:
         watching.on_note(planned.note)
     check_environments(trials)
-    own_code = _own_code(study, modules, watching)
     _warn_of_open_doors(study, watching)
     records.prepare(folder, study.text)
+    write_own_code(folder, planned.own_code)
     before = _set_aside(folder, trials, retry_failed, watching)
     started = time.monotonic()
     done = trials.among(records.done(folder))
     left = len(trials) - len(done)
     watching.on_begin(left if limit is None else min(left, limit), estimate(study, trials, folder, done))
-    Campaign(study, trials, folder, own_code, watching).run(stop, limit)
+    own_code = planned.own_code
+    Campaign(study, trials, folder, own_code.folder, watching, own_code=own_code).run(stop, limit)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
 
 
@@ -125,17 +126,6 @@ def check_environments(trials: Plan) -> None:
     needed = [trials.resolved(int(row)) for row in rows]
     for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
         registry.find(framework, name)
-
-
-def _own_code(study: Study, modules: Path | str | None, observer: RunObserver) -> Path | None:
-    """The folder of the study's own networks, if it has any, and a word on it: their code will run."""
-    if not study.own_networks:
-        return None
-    folder = Path(os.path.abspath(modules or study.path.parent))  # noqa: PTH100 - without `..`, and links stay
-    if not folder.is_dir():
-        raise InputError("there is no such folder", where=f"modules {folder}")
-    observer.on_note(f"{', '.join(study.own_networks)}: the ranks run code from {folder}")
-    return folder
 
 
 def _warn_of_open_doors(study: Study, observer: RunObserver) -> None:

@@ -15,6 +15,7 @@ from steplab.design.plan import plan
 from steplab.runner.ranks import leftovers
 from steplab.store.brief import Brief, judged
 from steplab.store.overview import overview
+from steplab.store.own_code_file import read_own_code
 from steplab.store.paths import StudyFolder
 from steplab.store.records import read_heads
 from steplab.study.file import read_study
@@ -100,11 +101,14 @@ def _plain(trials: Sequence[UnmeasuredTrial | DoubtfulTrial]) -> list[dict[str, 
     return [asdict(trial) for trial in trials]
 
 
-def own_trials(study: Study, done: Set[str]) -> tuple[int, Set[str]]:
-    """How many trials a study has, and which of the finished ones are its own; an imported one has no others."""
+def own_trials(place: StudyFolder, study: Study, done: Set[str]) -> tuple[int, Set[str]]:
+    """How many trials a study has, and which of the finished ones are its own; an imported one has no others.
+
+    Code of the study's own is that of the last run: nothing is run to know it.
+    """
     if study.imported:
         return len(done), done
-    trials = plan(study)
+    trials = plan(study, read_own_code(place))
     return len(trials), trials.among(done)
 
 
@@ -122,7 +126,7 @@ def status(folder: Path | str, most: int | None = None) -> StudyStatus:
     study = read_study(place.study, place.read)
     seen = overview(place, judged)
     briefs = seen.briefs
-    trials, own = own_trials(study, briefs.keys())
+    trials, own = own_trials(place, study, briefs.keys())
     doubted = sorted(trial for trial, brief in briefs.items() if brief.doubts)
     failed = sorted(trial for trial, brief in briefs.items() if is_failure(brief.status))
     refused = sorted(trial for trial, brief in briefs.items() if brief.status == UNSUPPORTED)

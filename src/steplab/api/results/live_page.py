@@ -102,7 +102,7 @@ class View:
     def _progress(self, seen: Overview, noise: str) -> dict[str, Any]:
         """How many trials are done, failed, unsupported and left, and the time that is left by those that are done."""
         place = StudyFolder(self.folder)
-        trials, own = own_trials(read_study(place.study, place.read), seen.briefs.keys())
+        trials, own = own_trials(place, read_study(place.study, place.read), seen.briefs.keys())
         ended = [seen.briefs[trial] for trial in own]
         counted = counts(place, trials, ended)
         each = sum(brief.seconds for brief in ended) / len(ended) if ended else None

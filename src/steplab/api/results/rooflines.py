@@ -182,7 +182,7 @@ def of_configuration(
 ) -> Roofline:
     """The roofline of one configuration; a network of one's own is looked for in `modules`."""
     _expect_known(record)
-    resolved, workload = workload_of(record.config, modules)
+    resolved, workload = workload_of(record.config, modules, record.kind)
     counted, row = cost(workload), roofs.row(record.threads)
     times = times_of(rows, layers, resolved.accumulate)
     points = placed(counted, times, row, resolved.optimizer)

@@ -21,7 +21,7 @@ class DataSource:
 
     name: str
     folder: Path
-    source: Literal["real", "generated"]
+    source: Literal["real", "generated", "own"]
     samples: int
 
 
@@ -77,6 +77,11 @@ def provide(name: str, samples: int | None = None) -> DataSource:
     folder = generated_folder(name, count)
     make(folder, name, count, SEED)
     return DataSource(name, folder, "generated", count)
+
+
+def own(name: str, samples: int, folder: Path | None) -> DataSource:
+    """A data set of one's own: its samples come from the code in a folder."""
+    return DataSource(name, folder or Path(), "own", samples)
 
 
 def real_folder(name: str) -> Path | None:

@@ -17,6 +17,7 @@ from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.framework import Framework
 from steplab.core.home import home
 from steplab.runner.environments import worker
+from steplab.runner.environments.variants import VERSION, Variant, failure
 
 PROBE_S = 600.0  # the first import of a framework may take long
 
@@ -57,7 +58,7 @@ def _note(name: str) -> Path:
 
 def _log(name: str) -> Path:
     """What the installers said."""
-    return folder(name).with_suffix(".log")
+    return folder(name).with_name(f"{name}.log")
 
 
 def find(framework: str, name: str = "") -> Environment:
@@ -68,15 +69,24 @@ def find(framework: str, name: str = "") -> Environment:
     name = name or framework
     note = folder(name) / "steplab.json"
     if not note.exists():
-        made = "make" if name == framework else "register"
-        how = f"steplab env create {name}" if name == framework else f"steplab env add {name} --python PATH"
-        raise EnvironmentFault(f"there is no environment {name!r} for {declared.title}; {made} it with `{how}`")
+        raise EnvironmentFault(f"there is no environment {name!r} for {declared.title}; {_way(framework, name)}")
     environment = _read(note)
     if environment.framework != framework:
         raise EnvironmentFault(f"the environment {name!r} is for {environment.framework}, not for {framework}")
     if not environment.python.exists():
         raise EnvironmentFault(f"{environment.python} of the environment {name!r} is gone; create or add it again")
     return environment
+
+
+def _way(framework: str, name: str) -> str:
+    """How an environment comes to be: made, or an interpreter registered."""
+    if name == framework:
+        return f"make it with `steplab env create {name}`"
+    version = name.removeprefix(f"{framework}-")
+    how = f"register it with `steplab env add {name} --framework {framework} --python PATH`"
+    if not VERSION.fullmatch(version):
+        return how
+    return f"make it with `steplab env create {framework} --version {version}`, or {how}"
 
 
 def _laboratory(framework: str) -> Environment:
@@ -99,24 +109,34 @@ def _read(note: Path) -> Environment:
         raise EnvironmentFault(f"{note} cannot be read; remove it and create the environment again") from None
 
 
-def create(framework: str, say: Callable[[str], None]) -> Environment:
-    """Make a framework's environment from the pins its adapter declares; nothing if it is there already."""
-    declared = catalogue.framework(framework)
+def create(variant: Variant, say: Callable[[str], None], name: str = "") -> Environment:
+    """Make an environment from a framework's pins, as a variant changes them; nothing if it is there already."""
+    declared, name, installs = variant.framework, name or variant.name, variant.installs
     if not declared.needs_environment:
-        say(f"{framework}: needs no environment")
-        return _laboratory(framework)
+        say(f"{declared.name}: needs no environment")
+        return _laboratory(declared.name)
+    _expect_own_name(variant, name)
     _require_debian(declared)
     sweep()
-    with _alone(framework) as lock:
-        if _is_made_of(framework, declared.installs):
-            say(f"{framework}: ready in {folder(framework)}")
-            return find(framework)
-        _discard(framework)
-        say(f"{framework}: installing {', '.join(word for step in declared.installs for word in step)}")
-        python = _venv(framework, declared.installs, lock)
-        environment = _register(framework, framework, python, declared.installs)
-    say(f"{framework}: {environment.version} ready in {folder(framework)}")
+    with _alone(name) as lock:
+        if _is_made_of(name, installs):
+            say(f"{name}: ready in {folder(name)}")
+            return find(declared.name, name)
+        _discard(name)
+        say(f"{name}: installing {', '.join(word for step in installs for word in step)}")
+        python = _venv(name, installs, lock)
+        environment = _register(name, declared.name, python, installs)
+    say(f"{name}: {environment.version} ready in {folder(name)}")
     return environment
+
+
+def _expect_own_name(variant: Variant, name: str) -> None:
+    """Another variant must not take the place of a framework's own environment, nor of an interpreter registered."""
+    plain = Variant(variant.framework)
+    if name in catalogue.framework_names() and (name != variant.framework.name or variant != plain):
+        raise EnvironmentFault(f"{name!r} is the name of a framework's own environment; choose another with --name")
+    if _note(name).exists() and not (folder(name) / "bin").exists():
+        raise EnvironmentFault(f"{name!r} is an interpreter that was registered; choose another name with --name")
 
 
 def add(name: str, python: Path, framework: str) -> Environment:
@@ -190,8 +210,9 @@ def _is_made_of(name: str, installs: tuple[tuple[str, ...], ...]) -> bool:
 
 def sweep() -> None:
     """Remove what a killed `env create` left half-made; what is being made just now stays."""
-    for name in catalogue.framework_names():
-        if _half_made(name):
+    there = sorted(path.parent.name for path in (home() / "envs").glob("*/pyvenv.cfg"))
+    for name in there:
+        if not catalogue.environment_problem(name) and _half_made(name):
             # Looked at again, since it may have been finished before the lock was free.
             with contextlib.suppress(OSError), _alone(name, fcntl.LOCK_NB):
                 if _half_made(name):
@@ -216,13 +237,15 @@ def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int) -> Path:
     pip = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     for command in ([base, "-P", "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
         with log.open("ab") as file:
+            before = file.tell()
             # An installer that outlives this process keeps the lock, and nobody sweeps what it writes.
             code = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False, pass_fds=(lock,)
             ).returncode
         if code:
             _discard(name)
-            raise EnvironmentFault(f"{name}: the installation failed; its log is {log}")
+            why = failure(log.read_bytes()[before:].decode("utf-8", "replace").splitlines())
+            raise EnvironmentFault(f"{name}: cannot be installed{f': {why}' if why else ''}; its log is {log}")
     return python
 
 
@@ -246,6 +269,6 @@ def _installed(package: str) -> bool:
 def _alone(name: str, how: int = 0) -> Iterator[int]:
     """One process at a time makes an environment; the others wait, or with LOCK_NB are refused."""
     folder(name).parent.mkdir(parents=True, exist_ok=True)
-    with folder(name).with_suffix(".lock").open("w") as file:
+    with folder(name).with_name(f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | how)
         yield file.fileno()

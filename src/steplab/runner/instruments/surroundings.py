@@ -132,12 +132,16 @@ def watch(group: RankGroup) -> Watch:
 
 
 def _cpu_of(pids: Iterable[int]) -> float:
-    """CPU seconds that these processes have used; one that is gone counts for none."""
+    """CPU seconds that these processes have used; one that is gone counts for none.
+
+    Those of a rank's ended children (a loader's workers) are its own; the laboratory's children served other trials.
+    """
     total = 0.0
     for pid in pids:
         with contextlib.suppress(psutil.Error):
             times = psutil.Process(pid).cpu_times()
             total += times.user + times.system
+            total += times.children_user + times.children_system if pid != os.getpid() else 0.0
     return total
 
 

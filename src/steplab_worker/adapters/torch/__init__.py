@@ -21,10 +21,13 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
+from steplab_worker import data
 from steplab_worker.adapters.torch.buckets import average, buckets
-from steplab_worker.adapters.torch.factory import make_module
+from steplab_worker.adapters.torch.data_loader import DataLoaderSource
+from steplab_worker.adapters.torch.factory import is_own, load_factory, make_module
 from steplab_worker.adapters.torch.layers import GraphModule, build_module, named_arrays
 from steplab_worker.adapters.torch.overlap import BucketClock
+from steplab_worker.adapters.torch.own_data import OwnSplit, ReadSamples
 from steplab_worker.adapters.torch.stamps import elapsed, stamp
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
@@ -49,6 +52,12 @@ DECLARATION = {
             "low": 0.0,
             "high": 100000.0,
         },
+        "loader": {
+            "default": "steplab",
+            "help": "what reads batches: steplab's threads, or DataLoader, of which loader_workers are processes",
+            "levels": ["steplab", "dataloader"],
+        },
+        "step": {"default": "", "help": "a training step of one's own, module:FILE:FUNCTION; empty is the usual one"},
     },
 }
 
@@ -72,6 +81,9 @@ class Session(base.Session):
         self.buckets: Optional[BucketClock] = None
         self.criterion = _criterion("cross-entropy" if graph is None else graph.loss)
         self.optimizer = _optimizer(job, self.module.parameters())
+        # What a step of one's own does inside is not ours to take apart.
+        self.own_step = load_factory(str(job.options["step"])) if job.options["step"] else None
+        self.has_phases = self.own_step is None
         self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
         self.value: Optional[torch.Tensor] = None
 
@@ -100,9 +112,24 @@ class Session(base.Session):
         return self.buckets.take()
 
     def source(self) -> base.Source:
-        """Batches from the data set's files, for a GPU in pinned memory."""
-        pinned = _pinned if self.device.type == "cuda" else None
-        return base.FileSource(self.job, self.group.rank, self.group.workers, pinned)
+        """Batches from the data set's files or from a data set of one's own, for a GPU in pinned memory."""
+        job, rank, workers, cuda = self.job, self.group.rank, self.group.workers, self.device.type == "cuda"
+        split = self._split("train")
+        if job.options["loader"] == "dataloader":
+            samples = split.dataset if isinstance(split, OwnSplit) else ReadSamples(split)
+            return DataLoaderSource(job, samples, rank, workers, cuda)
+        return base.FileSource(job, rank, workers, _pinned if cuda else None, split)
+
+    def _split(self, split: str) -> data.Dataset:
+        """A split of the data set: the user's own, or from files."""
+        if is_own(self.job.dataset):
+            return OwnSplit(self.job.dataset, split)
+        return data.open_split(self.job.data_folder, self.job.dataset, split)
+
+    def examine(self, examination: Any) -> float:
+        """As always, also on a data set of one's own."""
+        examination.dataset = self._split(examination.split)
+        return super().examine(examination)
 
     def synchronize(self) -> None:
         """Wait for the GPU; the CPU is done when it returns."""
@@ -121,6 +148,9 @@ class Session(base.Session):
     def step(self, batch: Any, last: bool) -> None:
         """One iteration as a PyTorch user writes it."""
         self.load(batch)
+        if self.own_step is not None:
+            self.value = self.own_step(self.net, self.optimizer, *self.batch).detach()
+            return
         with self._quiet(exchange=last):
             self.forward_now()
             self.value.backward()

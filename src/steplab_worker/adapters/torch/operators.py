@@ -21,9 +21,10 @@ IGNORED = frozenset(_IGNORED.split())
 GROUPS = {
     "add": "add sub rsub",
     "multiply": "mul div",
-    "softmax": "_softmax _log_softmax",
-    "elementwise": "abs clamp clamp_max clamp_min cos erf exp hardtanh log masked_fill maximum minimum neg pow "
-    "reciprocal rsqrt sin sqrt threshold where",
+    "softmax": "_softmax _log_softmax _safe_softmax",
+    "elementwise": "abs bitwise_and bitwise_not bitwise_or clamp clamp_max clamp_min cos eq erf exp expm1 floor ge gt "
+    "hardtanh le log log1p logical_and logical_not logical_or lt masked_fill maximum minimum ne neg pow reciprocal "
+    "round rsqrt sign sin sqrt threshold where",
     "global_avg_pool": "mean sum amax amin max min",
     "concat": "cat stack",
     "move": "clone copy _to_copy constant_pad_nd contiguous embedding flip gather index index_select pixel_shuffle "
@@ -41,7 +42,14 @@ ACTIVATIONS = {
     "leaky_relu": "leaky_relu",
     "hardswish": "hard_swish",
     "hardsigmoid": "hard_sigmoid",
+    "glu": "glu",
+    "softplus": "softplus",
+    "mish": "mish",
+    "log_sigmoid_forward": "log_sigmoid",
+    "_prelu_kernel": "prelu",
 }
+# FLOPs for each input of what makes few numbers of many: squares and sums, exponentials and sums.
+REDUCTIONS = {"var": 4, "std": 4, "var_mean": 4, "linalg_vector_norm": 2, "logsumexp": 3}
 
 
 def describe(operator: str, args: Sequence[Any], learned: List[torch.Tensor], data: List[torch.Tensor]) -> Described:
@@ -51,6 +59,8 @@ def describe(operator: str, args: Sequence[Any], learned: List[torch.Tensor], da
         return READERS[plain](args, learned, data)
     if plain in ACTIVATIONS:
         return "activation", {"function": ACTIVATIONS[plain]}, []
+    if plain in REDUCTIONS:
+        return "reduce", {"per_input": REDUCTIONS[plain]}, _by_place(learned)
     return KINDS.get(plain, "aten.%s" % operator), {}, _by_place(learned)
 
 
@@ -80,6 +90,12 @@ def _product(left: torch.Tensor, right: torch.Tensor, bias: Any, learned: List[t
     return "matmul", {}, biases
 
 
+def _added_product(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch.Tensor]) -> Described:
+    """A product of two batches of matrices, added to something: a mask, or scores so far."""
+    kind, options, roles = _product(args[1], args[2], None, learned)
+    return kind, dict(options, added=True, data=[one for one in data if one is args[1] or one is args[2]]), roles
+
+
 def _norm(kind: str, weight: int) -> Callable[..., Described]:
     def read(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch.Tensor]) -> Described:
         return kind, {}, _roles(learned, weight=args[weight], bias=args[weight + 1])
@@ -102,10 +118,13 @@ def _adaptive(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch
 
 def _attention(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch.Tensor]) -> Described:
     query, key, value = args[:3]
-    if query.shape[:3] != key.shape[:3] or key.shape[:3] != value.shape[:3] or len(data) != 3:
-        return "attention between different positions", {}, []
+    known = {id(one) for one in data}
+    if any(id(one) not in known for one in (query, key, value)):
+        return "attention with learned positions", {}, _by_place(learned)
+    heads, positions = query.shape[1], query.shape[2]
     flat = [[one.shape[0], one.shape[1] * one.shape[3], one.shape[2]] for one in (query, key, value)]
-    return "attention", {"heads": query.shape[1], "input_shapes": flat, "output_shape": flat[2]}, []
+    output = [query.shape[0], heads * value.shape[3], positions]
+    return "attention", {"heads": heads, "input_shapes": flat, "output_shape": output, "data": [query, key, value]}, []
 
 
 KINDS = {operator: kind for kind, operators in GROUPS.items() for operator in operators.split()}
@@ -114,6 +133,7 @@ READERS: Dict[str, Callable[[Sequence[Any], List[torch.Tensor], List[torch.Tenso
     "addmm": lambda args, learned, data: _product(args[1], args[2], args[0], learned),
     "mm": lambda args, learned, data: _product(args[0], args[1], None, learned),
     "bmm": lambda args, learned, data: _product(args[0], args[1], None, learned),
+    "baddbmm": _added_product,
     "native_batch_norm": _norm("batch_norm", 1),
     "_native_batch_norm_legit": _norm("batch_norm", 1),
     "native_layer_norm": _norm("layer_norm", 2),
@@ -129,4 +149,7 @@ READERS: Dict[str, Callable[[Sequence[Any], List[torch.Tensor], List[torch.Tenso
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "_scaled_dot_product_flash_attention": _attention,
     "_scaled_dot_product_efficient_attention": _attention,
+    "_scaled_dot_product_cudnn_attention": _attention,
+    "_scaled_dot_product_fused_attention_overrideable": _attention,
+    "scaled_dot_product_attention": _attention,
 }

@@ -7,14 +7,14 @@ it belongs to, so nothing between the modules is missed.
 from __future__ import annotations
 
 import traceback
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from steplab_worker.adapters.torch.factory import FactoryError, make_module
+from steplab_worker.adapters.torch.factory import FactoryError, explained, make_module
 from steplab_worker.adapters.torch.operators import IGNORED, VIEWS, describe
 from steplab_worker.helper import Document, Say, serve
 
@@ -69,6 +69,7 @@ class Recorder(TorchDispatchMode):
         if not learned and not data:
             return  # a counter or a mask: neither the input nor anything learned is in it
         kind, options, roles = describe(operator, args, learned, data)
+        data = options.pop("data", data)
         name = self._name(operator if kind.startswith("aten.") else kind)
         self.operations.append(
             {
@@ -88,9 +89,26 @@ class Recorder(TorchDispatchMode):
     def _name(self, operation: str) -> str:
         """The module's path; with the operation where the module does more than one thing."""
         path = self.path[-1] if self.path else ""
-        base = path if path in self.leaves and path not in self.names else ".".join(filter(None, (path, operation)))
+        base = (
+            path
+            if path and path in self.leaves and path not in self.names
+            else ".".join(filter(None, (path, operation)))
+        )
         self.names[base] = self.names.get(base, 0) + 1
         return base if self.names[base] == 1 else "%s_%d" % (base, self.names[base])
+
+
+def record(net: nn.Module, batch: torch.Tensor) -> Tuple[List[Dict[str, Any]], Any]:
+    """The operations of one forward pass, and what it gave."""
+    recorder = Recorder(net, batch)
+    with torch.no_grad(), recorder:
+        output = net(batch)
+    return recorder.operations, output
+
+
+def trainable(net: nn.Module) -> List[Any]:
+    """Names and shapes of all trainable parameters."""
+    return [[name, list(p.shape)] for name, p in net.named_parameters() if p.requires_grad]
 
 
 def trace(spec: str, paths: Sequence[str], batch: int, shape: Optional[Sequence[int]]) -> Dict[str, Any]:
@@ -100,15 +118,14 @@ def trace(spec: str, paths: Sequence[str], batch: int, shape: Optional[Sequence[
     wanted = tuple(shape or getattr(net, "input_shape", ()))
     if not wanted:
         raise FactoryError("%s: the shape of a sample is not known; give it with --input" % spec)
-    x = torch.rand((batch, *wanted))
-    recorder = Recorder(net, x)
-    try:
-        with torch.no_grad(), recorder:
-            net(x)
-    except Exception as error:  # the user's own code may raise anything
-        raise FactoryError("%s: %s: %s" % (spec, type(error).__name__, error)) from error
-    parameters = [[name, list(p.shape)] for name, p in net.named_parameters() if p.requires_grad]
-    return {"operations": recorder.operations, "parameters": parameters, "input_shape": list(wanted)}
+    operations, _ = explained(spec, lambda: record(net, example(net, (batch, *wanted))))
+    return {"operations": operations, "parameters": trainable(net), "input_shape": list(wanted)}
+
+
+def example(net: nn.Module, shape: Sequence[int]) -> torch.Tensor:
+    """Inputs of that shape, of the module's own `input_dtype` if it has one: zeros where these are whole numbers."""
+    dtype = getattr(net, "input_dtype", torch.float32)
+    return torch.rand(tuple(shape), dtype=dtype) if dtype.is_floating_point else torch.zeros(tuple(shape), dtype=dtype)
 
 
 def describe_network(job: Document, say: Say) -> None:

@@ -1,0 +1,66 @@
+"""A study's own code, tried by a helper in PyTorch's environment before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from steplab.core.errors import InputError
+from steplab.core.own_code import FRAMEWORK, CodeIdentity, CodeUse, OwnCode, is_own, sample_text
+from steplab.kinds.base import TrialKind
+from steplab.runner.environments import worker
+from steplab.runner.environments.registry import find
+from steplab_worker import data
+from steplab_worker.data import Spec
+
+SECONDS = 600
+
+
+def examine(uses: Sequence[CodeUse], folder: Path, kind: type[TrialKind], where: str) -> OwnCode:
+    """What the code of a study consists of; one sentence on it if it does not work. It runs, but not in this process.
+
+    Every network builds and takes a small batch of its data set, as a trial of that kind would give it.
+    """
+    identities: dict[CodeUse, CodeIdentity] = {}
+    for environment in dict.fromkeys(use.environment for use in uses):
+        these = [use for use in uses if use.environment == environment]
+        python = find(FRAMEWORK, environment).python
+        questions = [_question(use, folder, kind) for use in these]
+        for use, answer in zip(these, _answers(python, questions, where), strict=True):
+            identities[use] = _identity(use, answer)
+    return OwnCode(folder, identities)
+
+
+def _question(use: CodeUse, folder: Path, kind: type[TrialKind]) -> dict[str, Any]:
+    spec = None if is_own(use.dataset) else data.spec(use.dataset)
+    return {
+        "network": use.network,
+        "dataset": use.dataset,
+        "step": use.step,
+        "paths": [str(folder)],
+        "shape": list(spec.shape) if spec else [],
+        "classes": spec.classes if spec else 0,
+        "learns": kind.learns,
+        "validates": kind.validates,
+    }
+
+
+def _answers(python: Path, questions: Sequence[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
+    job = {"questions": list(questions)}
+    try:
+        for said in worker.answers(python, "adapters.torch.own_code", job, SECONDS):
+            if "error" in said:
+                raise InputError(" ".join(str(said["error"]).split()), where=where)
+            yield said
+    except worker.HelperLate:
+        raise InputError(f"the study's own code took more than {SECONDS} s to be tried", where=where) from None
+    except worker.HelperFailed as failed:
+        raise InputError(f"the study's own code cannot be tried: {failed}", where=where) from None
+
+
+def _identity(use: CodeUse, said: dict[str, Any]) -> CodeIdentity:
+    shape, samples = tuple(map(int, said["shape"])), int(said["samples"])
+    spec = Spec(shape, int(said["classes"]), samples, 0, samples, (0.0,), (1.0,))
+    files = {str(name): str(digest) for name, digest in said["files"].items()}
+    return CodeIdentity(files, str(said["graph"]), sample_text(spec) if is_own(use.dataset) else "")

@@ -1,0 +1,225 @@
+"""A study's own network, data set and training step in real PyTorch: tried first, known by its code, measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from steplab.runner.environments import worker
+from steplab.store import records, tables
+from steplab.store.paths import StudyFolder
+
+PATIENCE_S = 900  # for a machine that others use
+OWN = """
+import time
+import torch
+from torch import nn
+from sizes import WIDTH
+
+def make():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+
+def for_mnist():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+
+def small():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 5))
+
+def pair():
+    class Two(nn.Module):
+        def forward(self, samples):
+            return samples, samples
+    return Two()
+
+def ranked():
+    torch.distributed.get_rank()
+    return for_mnist()
+
+number = 3
+
+class Squares(torch.utils.data.Dataset):
+    classes = 10
+    def __init__(self, seconds=0.0):
+        self.samples = torch.rand(96, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        self.seconds = seconds
+    def __len__(self):
+        return 96
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        return self.samples[index], index % 10
+
+def squares(split):
+    return Squares()
+
+def training_only():
+    return Squares()
+
+def slow():
+    return Squares(0.2)
+
+def words():
+    return ["a", "b"]
+
+def usual(net, optimizer, samples, labels):
+    loss = nn.functional.cross_entropy(net(samples), labels)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+
+def forgetful(net, optimizer, samples, labels):
+    net(samples)
+"""
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    """A folder with the user's code in two files, and around it what is not theirs."""
+    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "sizes.py").write_text("WIDTH = 16\n")
+    (tmp_path / "code.py").write_text("def make():\n    pass\n")
+    return tmp_path
+
+
+def question(**said: object) -> dict[str, object]:
+    """What a helper is asked about a network on MNIST."""
+    usual = {"network": "module:mine:for_mnist", "dataset": "mnist", "step": "", "shape": [1, 28, 28], "classes": 10}
+    return usual | {"learns": True, "validates": False} | said
+
+
+CASES = {
+    "module:mine:nothing: there is no 'nothing' in": {"network": "module:mine:nothing"},
+    "module:absent:make: ModuleNotFoundError: No module named 'absent'": {"network": "module:absent:make"},
+    "module:mine:number: number is not a function": {"network": "module:mine:number"},
+    "which hides": {"network": "module:code:make"},
+    "module:mine:make does not take the samples of mnist (1x28x28): RuntimeError": {"network": "module:mine:make"},
+    "module:mine:small gives 5 outputs for a sample, but mnist has 10 classes": {"network": "module:mine:small"},
+    "gives a tuple, not a tensor; name a training step of your own": {"network": "module:mine:pair"},
+    "module:mine:words: a sample is a str, not a pair": {"network": "lenet5", "dataset": "module:mine:words"},
+    "has no parameter for the split": {"dataset": "module:mine:training_only", "validates": True},
+    "module:mine:forgetful returned a NoneType, not the loss": {"step": "module:mine:forgetful"},
+}
+
+
+@pytest.mark.framework("torch")
+def test_what_is_wrong_with_ones_own_code_is_one_sentence(room: Path, torch_python: Path) -> None:
+    questions = [question(paths=[str(room)], **said) for said in CASES.values()]
+    answers = worker.answers(torch_python, "adapters.torch.own_code", {"questions": questions}, PATIENCE_S)
+    for sentence, answer in zip(CASES, answers, strict=True):
+        assert sentence in answer["error"]
+
+
+@pytest.mark.framework("torch")
+def test_code_is_known_by_the_files_it_imports_and_by_its_graph(room: Path, torch_python: Path) -> None:
+    asked = [
+        question(paths=[str(room)]),
+        question(paths=[str(room)]),
+        question(paths=[str(room)], network="module:mine:ranked"),
+        question(paths=[str(room)], network="lenet5", dataset="module:mine:squares", validates=True),
+    ]
+    job = {"questions": asked}
+    first, again, ranked, data = worker.answers(torch_python, "adapters.torch.own_code", job, PATIENCE_S)
+    assert set(first["files"]) == {"mine.py", "sizes.py"}
+    assert first == again
+    assert ranked["graph"] == first["graph"], "the same network, although it wants to know its rank"
+    assert (data["shape"], data["classes"], data["samples"], data["graph"]) == ([1, 8, 8], 10, 96, "")
+
+
+def study(room: Path, factors: str, rest: str = "") -> Path:
+    path = room / "study.toml"
+    path.write_text(
+        f'[study]\nname = "own"\n[factors]\nframework = ["torch"]\n{factors}\n[design]\nreplicates = 1\n'
+        f"[measure]\niterations = 3\nwarmup = 1\n{rest or 'phases = false'}\n[data]\nsamples = 640\n"
+    )
+    return path
+
+
+@pytest.mark.framework("torch")
+def test_a_changed_network_is_another_trial(room: Path, steplab: Callable[..., Any]) -> None:
+    study(room, 'network = ["module:mine:for_mnist"]')
+    first = steplab("run", "study.toml", timeout=PATIENCE_S)
+    assert first.code == 0, first.err
+    assert f"module:mine:for_mnist: the ranks run code from {room}" in first.err
+    same = steplab("run", "study.toml", "--dry-run", "--json", timeout=PATIENCE_S).json
+    assert (same["left"], same["ok"]) == (0, 1)
+    (record,) = records.all_records(StudyFolder(room / "runs/own"))
+    assert record.config["code"] == same["plan"][0]["config"]["code"]
+    assert set(record.own_code) == {"mine.py", "sizes.py", "graph"}
+
+    (room / "sizes.py").write_text("WIDTH = 512\n")
+    changed = steplab("run", "study.toml", "--dry-run", "--json", timeout=PATIENCE_S).json
+    assert (changed["left"], changed["ok"]) == (1, 0)
+    assert changed["plan"][0]["trial"] != record.trial
+    assert steplab("status", "runs/own", "--json").json["left"] == 0, "of the code that was run; none is run to know it"
+    roofline = steplab("roofline", "runs/own", "--machine", "a100", "--modules", room, timeout=PATIENCE_S)
+    assert roofline.code == 1
+    assert f"its code was {record.config['code']} when it was measured and is sha-" in roofline.err
+
+
+@pytest.mark.framework("torch")
+def test_own_data_steps_and_loaders_see_the_same_batches(
+    room: Path, steplab: Callable[..., Any], no_orphans: Callable[[], None]
+) -> None:
+    """The losses tell: whichever loader reads, and whether the usual step is written by us or by the user."""
+    study(
+        room,
+        'network = ["module:mine:make", "mlp"]\ndataset = ["module:mine:squares"]\nbatch_size = 16\n'
+        'step = ["", "module:mine:usual"]\nloader = ["steplab", "dataloader"]\nloader_workers = 2',
+    )
+    ran = steplab("run", "study.toml", timeout=PATIENCE_S)
+    assert ran.code == 0, ran.err
+    no_orphans()
+    trials = tables.load(room / "runs/own").trials
+    assert len(trials) == 8
+    assert set(trials["data_source"]) == {"own"}
+    assert set(trials["sample"]) == {"1x8x8/10/96"}
+    for _, alike in trials.groupby("network"):
+        assert alike["loss"].tolist() == pytest.approx([alike["loss"].iloc[0]] * 4, rel=1e-5)
+
+
+@pytest.mark.framework("torch")
+def test_loader_processes_die_with_their_rank(room: Path, no_orphans: Callable[..., None]) -> None:
+    study(
+        room,
+        'network = ["module:mine:make"]\ndataset = ["module:mine:slow"]\nloader = "dataloader"\nloader_workers = 2',
+    )
+    mark, steplab = os.environ["STEPLAB_TEST_MARK"], Path(sys.executable).with_name("steplab")
+    with subprocess.Popen([steplab, "run", "study.toml"], cwd=room, stderr=subprocess.DEVNULL) as laboratory:
+        deadline = time.monotonic() + PATIENCE_S
+        while not _loaders(mark):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        laboratory.send_signal(signal.SIGKILL)
+    no_orphans(patience_s=60)
+
+
+def _loaders(mark: str) -> list[psutil.Process]:
+    """The processes whose parent runs the same worker program: a rank's own children."""
+    members = [process for process in psutil.process_iter(["environ", "cmdline"]) if _is_rank(process, mark)]
+    pids = {process.pid for process in members}
+    return [process for process in members if process.ppid() in pids]
+
+
+def _is_rank(process: psutil.Process, mark: str) -> bool:
+    command, variables = process.info["cmdline"] or (), process.info["environ"] or {}
+    return variables.get("STEPLAB_TEST_MARK") == mark and "--channel" in command
+
+
+@pytest.mark.framework("torch")
+def test_a_training_validates_on_ones_own_test_split(room: Path, steplab: Callable[..., Any]) -> None:
+    path = study(room, 'network = ["module:mine:make"]\ndataset = ["module:mine:squares"]\nbatch_size = 16')
+    path.write_text(path.read_text().replace('name = "own"', 'name = "own"\nkind = "train"') + "[train]\nepochs = 2\n")
+    ran = steplab("run", "study.toml", timeout=PATIENCE_S)
+    assert ran.code == 0, ran.err
+    epochs = tables.load(room / "runs/own").epochs.to_pandas()
+    assert epochs["validation_accuracy"].between(0, 1).all()
+    assert len(epochs) == 2
