@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import steplab
+from steplab.cli._completion import complete_models
 from steplab.cli._options import listed
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.cli._roles import (
@@ -29,7 +30,10 @@ def compare(
     intrinsic: IntrinsicOption = "",
     categorical: CategoricalOption = "",
     extrinsic: ExtrinsicOption = "",
-    models: Annotated[str, typer.Option("--models", help="Which models: a,b,c; all but slow ones.")] = "",
+    models: Annotated[
+        str,
+        typer.Option("--models", help="Which models: a,b,c; all but slow ones.", autocompletion=complete_models),
+    ] = "",
     folds: Annotated[int, typer.Option("--folds", help="Random folds, without --holdout.")] = 5,
     holdout: Annotated[
         list[str] | None, typer.Option("--holdout", help="Rows to predict from all others: 'workers>16'. Repeatable.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import steplab
+from steplab.cli._completion import complete_frameworks
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def list_(as_json: JsonOption = False) -> None:
 
 @app.command()
 def create(
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Frameworks, e.g. torch.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME…", help="Frameworks, e.g. torch.", autocompletion=complete_frameworks)
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Make the environments of frameworks from the pins that their adapters declare.
@@ -52,7 +55,9 @@ def create(
 def add(
     name: Annotated[str, typer.Argument(help="The environment's name; the framework's own name makes it the default.")],
     python: Annotated[Path, typer.Option(help="The interpreter, e.g. ~/venvs/torch/bin/python.")],
-    framework: Annotated[str, typer.Option(help="The framework in it; by default NAME.")] = "",
+    framework: Annotated[
+        str, typer.Option(help="The framework in it; by default NAME.", autocompletion=complete_frameworks)
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Register an interpreter that you already have.

@@ -1,0 +1,152 @@
+"""How long the trials that are left will take: a guess from the networks' sizes, corrected by what trials took.
+
+The guess of a trial is a fixed part (ranks started, a framework imported, a step compiled) and its iterations' FLOPs.
+What trials really took, from the end of the one before to their own end, corrects it: those of the same framework,
+network and number of workers most, those of the same framework less, all others least. Each level counts as one trial
+of the level above it until it has trials of its own, so an estimate moves as soon as there is something to learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+
+import numpy as np
+
+from steplab.api.measuring.durations import Shape, Took, remembered
+from steplab.core import catalogue
+from steplab.core.record import Head
+from steplab.core.resolution import Resolved, graph_of, resolve
+from steplab.core.trial import Config
+from steplab.costs.network import cost
+from steplab.costs.operation import from_graph
+from steplab.design.plan import Plan
+from steplab.study.sections import Study
+from steplab_worker.graph import Graph
+
+MOST_EXACT = 2000  # trials of a plan that are looked at one by one; of more, some
+MOST_FINISHED = 500  # records that tell how long the others take
+MOST_GUESSED = 200  # configurations that stand for all of a large plan
+REAL_S, VIRTUAL_S = 8.0, 0.05  # a trial's fixed part: in a framework, and on a virtual clock
+ASSUMED_FLOPS_PER_S = 2e10  # one core, for the first guess only
+ASSUMED_OVERHEAD_S = 2e-3  # of an iteration
+LONGEST_START_S = 180.0  # a longer pause between two records was no start of ranks
+OTHER_STUDIES = 5.0  # trials that the past counts for at most
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A trial before it ran: what it is like, and its seconds by its size."""
+
+    shape: Shape
+    seconds: float
+
+
+@dataclass
+class Expectation:
+    """The seconds of trials that have not run, learned from those that have."""
+
+    study: Study
+    took: dict[Shape, Took] = field(default_factory=dict)  # in this folder
+    before: Mapping[Shape, Took] = field(default_factory=remembered)  # in other studies, on this machine
+    _guesses: dict[tuple[tuple[str, object], ...], Guess] = field(default_factory=dict)
+
+    @property
+    def basis(self) -> str:
+        """What the estimate comes from."""
+        if self.took:
+            return "finished trials"
+        known = bool(self.before.keys() & {guess.shape for guess in self._guesses.values()})
+        return "earlier studies on this machine" if known else "a rough guess from the networks' sizes"
+
+    def learn(self, config: Config, seconds: float) -> None:
+        """A trial took so long, with all that came before its ranks were ready."""
+        guess = self.guess(config)
+        new = Took(1.0, seconds, guess.seconds)
+        self.took[guess.shape] = self.took.get(guess.shape, Took()).plus(new)
+
+    def learn_from(self, heads: Iterable[Head]) -> None:
+        """Records of this folder: what lies between the beginnings of two is a trial and the start of the next."""
+        ordered = sorted(heads, key=lambda head: head.started)
+        for head, after in zip(ordered, [*ordered[1:], None], strict=True):
+            pause = _pause(head, after)
+            self.learn(head.config, head.seconds + (pause if 0 < pause < LONGEST_START_S else 0.0))
+
+    def guess(self, config: Config) -> Guess:
+        """A trial's shape and its seconds by its size, found out once."""
+        key = tuple(sorted(config.items()))
+        if key not in self._guesses:
+            self._guesses[key] = _guess(resolve(config), self.study)
+        return self._guesses[key]
+
+    def seconds(self, guesses: Iterable[Guess]) -> float:
+        """The seconds of these trials together."""
+        totals: dict[Shape, float] = {}
+        for guess in guesses:
+            totals[guess.shape] = totals.get(guess.shape, 0.0) + guess.seconds
+        return sum(total * self._correction(shape) for shape, total in totals.items())
+
+    def _correction(self, shape: Shape) -> float:
+        """By how much the guess is wrong for trials of a shape."""
+        known = [(other, took.at_most(OTHER_STUDIES)) for other, took in self.before.items()] + [*self.took.items()]
+        correction = 1.0
+        for level in (
+            [took for _, took in known],
+            [took for other, took in known if other.framework == shape.framework],
+            [took for other, took in known if other == shape],
+        ):
+            correction = _corrected(correction, level)
+        return correction
+
+    def left(self, trials: Plan, done: Set[str], limit: int | None = None) -> float:
+        """The seconds of the trials of a plan that are not done, the first `limit` of them."""
+        number = len(trials) - len(done)
+        some = number if limit is None else min(number, limit)
+        guesses = self.guesses(trials, done)
+        return self.seconds(guesses.values()) / max(1, len(guesses)) * some
+
+    def guesses(self, trials: Plan, done: Set[str]) -> dict[str, Guess]:
+        """The trials that are not done, each by its id; of a large plan some that stand for all."""
+        if len(trials) <= MOST_EXACT:
+            return {trial.id: self.guess(trial.config) for trial in trials.without(done)}
+        rows = np.random.default_rng(0).choice(len(trials.configurations), MOST_GUESSED)
+        return {str(row): self.guess(trials.configurations[int(row)]) for row in rows}
+
+
+def _corrected(above: float, level: list[Took]) -> float:
+    """The correction of a level: its own trials, and one more as the level above would have it."""
+    trials = sum(took.trials for took in level)
+    if not trials:
+        return above
+    seconds, guessed = sum(took.seconds for took in level), sum(took.guessed for took in level)
+    typical = guessed / trials
+    return (seconds + above * typical) / (guessed + typical)
+
+
+def _pause(head: Head, after: Head | None) -> float:
+    """The seconds between the end of a trial and the beginning of the next one's measurement."""
+    if after is None:
+        return 0.0
+    try:
+        apart = datetime.fromisoformat(after.started) - datetime.fromisoformat(head.started)
+    except (TypeError, ValueError):  # other programs' records
+        return 0.0
+    return apart.total_seconds() - head.seconds
+
+
+def _guess(resolved: Resolved, study: Study) -> Guess:
+    graph = graph_of(resolved)
+    flops = (_flops(graph) if graph else 1e8) * resolved.batch_size
+    iterations = study.kind.iterations(resolved) * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)
+    real = catalogue.framework(resolved.framework).needs_environment
+    shape = Shape(resolved.framework, resolved.network, resolved.workers)
+    return Guess(shape, REAL_S + iterations if real else VIRTUAL_S)
+
+
+@lru_cache(maxsize=256)
+def _flops(graph: Graph) -> float:
+    """FLOPs of a sample, forward and backward."""
+    totals = cost(from_graph(graph, 1)).totals
+    return float(totals.forward_flops + totals.backward_flops)
