@@ -100,7 +100,9 @@ def difference(before: Side, after: Side, allowed: float = math.inf) -> Differen
     first, second = _cells(before, keys), _cells(after, keys)
     shared = [key for key in first if key in second]
     family = _judged(_family([(first[key], second[key]) for key in shared]), allowed)
-    rows = [_change(dict(key), estimate, (first[key], second[key])) for key, estimate in zip(shared, family, strict=False)]
+    rows = [
+        _change(dict(key), estimate, (first[key], second[key])) for key, estimate in zip(shared, family, strict=False)
+    ]
     overall = rows[0] if len(rows) == 1 else _change(None, family[-1], None) if rows else None
     return Difference(
         overall=replace(overall, factors=None) if overall else None,

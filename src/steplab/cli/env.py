@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +13,7 @@ import typer
 
 import steplab
 from steplab.cli._completion import complete_frameworks
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, progress_text, table
 
 if TYPE_CHECKING:
     from steplab.api.machine.environments import Listed
@@ -42,10 +45,10 @@ def create(
 
     for name in names:
         expect_framework(name)
-    show, rows = console(stderr=True), []
+    rows = []
     for name in names:
-        with show.status(f"{name}: installing, this can take minutes"):
-            rows.append(steplab.create_environment(name, lambda text: show.print(text, markup=False)))
+        with _elapsed(f"{name}: installing") as say:
+            rows.append(steplab.create_environment(name, say))
     _show(rows, as_json)
     if not as_json:
         next_step("steplab run STUDY.toml")
@@ -80,6 +83,17 @@ def check(
     _show(rows, as_json)
     if not all(row.ready for row in rows):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _elapsed(text: str) -> Iterator[Callable[[str], None]]:
+    """A line that counts the time while something takes minutes, only where somebody sees it; news go above it."""
+    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), progress_text("description"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=not os.isatty(2)) as progress:
+        progress.add_task(text, total=None)
+        yield lambda news: progress.console.print(news, markup=False)
 
 
 def _show(rows: list[Listed], as_json: bool) -> None:

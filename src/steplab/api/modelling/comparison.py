@@ -14,6 +14,7 @@ from steplab.api.modelling.rows import Columns, RowSource, listed, training_rows
 from steplab.models import load_model_class, offered
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
+from steplab.models.families.tuned import TunedModel
 from steplab.models.families.user_formula import UserFormula
 from steplab.models.formulas.parser import parse_formula
 from steplab.models.judging.selection import (
@@ -45,6 +46,7 @@ class ComparedModel:
     predicted_rows: int
     fit_seconds: float
     reason: str | None  # why it did not predict all
+    extrapolates: bool = False  # whether it goes on beyond the measured range; a forest is flat there
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,15 @@ class ModelComparison:
     def best(self) -> str | None:
         """The model with the least error, if any could predict."""
         return next((row.model for row in self.rows if row.mape is not None and np.isfinite(row.mape)), None)
+
+    @property
+    def best_outside(self) -> str | None:
+        """Of the models that can extrapolate, the one with the least error, if any could predict.
+
+        Trees and support vectors are flat beyond the measured range, or know nothing there.
+        """
+        able = [row for row in self.rows if row.extrapolates and row.mape is not None and np.isfinite(row.mape)]
+        return able[0].model if able else None
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -124,7 +135,7 @@ def compare(
     holdout: Columns = (),
     formulas: Columns = (),
     notes: Callable[[tuple[str, ...]], None] = lambda notes: None,
-    progress: Callable[[str], None] = lambda model: None,
+    progress: Callable[[str, float], None] = lambda model, done: None,
 ) -> ModelComparison:
     """Compare performance models on the same held-out rows: random folds, or the ranges that `holdout` names.
 
@@ -142,7 +153,7 @@ def compare(
         holdout: Rows to predict from all others, such as `workers>16`.
         formulas: Formulas of your own; names in them that are no columns are fitted.
         notes: Hears what was assumed about the rows, before anything is fitted.
-        progress: Hears each model's name before it is fitted.
+        progress: Hears the name of the model that is being fitted, and which share of the work is done.
     """
     chosen = training_rows(source, target, intrinsic, categorical, extrinsic)
     asked = [_holdout(text) for text in listed(holdout)]
@@ -151,9 +162,12 @@ def compare(
     splits = range_split(chosen.X, asked) if asked else random_folds(len(y), chosen.groups, folds)
     notes(chosen.notes)
     results = []
-    for name, model in candidates:
-        progress(name)
-        results.append((name, held_out(model, chosen.X, y, splits, chosen.groups)))
+    for at, (name, model) in enumerate(candidates):
+
+        def on_split(done: int, at: int = at, name: str = name) -> None:
+            progress(name, (at + done / len(splits)) / len(candidates))
+
+        results.append((name, held_out(model, chosen.X, y, splits, chosen.groups, on_split)))
     ranges = [(one.text, one.rows(chosen.X)) for one in asked] if len(asked) > 1 else []
     return ModelComparison(
         target=str(chosen.y.name),
@@ -189,8 +203,13 @@ def _ranked(
     results: Sequence[tuple[str, HeldOut]], y: np.ndarray, rows: np.ndarray | None = None
 ) -> tuple[ComparedModel, ...]:
     """The least error first, but a model that answered for fewer rows never before one that answered for more."""
-    scored = [_scored(name, result, y, rows) for name, result in results]
+    scored = [replace(_scored(name, result, y, rows), extrapolates=extrapolates(name)) for name, result in results]
     return tuple(sorted(scored, key=lambda row: (-row.predicted_rows, row.mape or row.mae or 0.0)))
+
+
+def extrapolates(name: str) -> bool:
+    """Whether a model goes on beyond the measured range: those that learn from points alone do not."""
+    return name.startswith("formula") or not issubclass(load_model_class(name), TunedModel)
 
 
 def _scored(name: str, result: HeldOut, y: np.ndarray, rows: np.ndarray | None) -> ComparedModel:

@@ -116,7 +116,9 @@ def refitted(tree: Node, frame: pd.DataFrame, z: Array, weight: Array) -> Node:
     names = coefficients(shape)
     if not names:
         return tree
-    misses = _Misses(Formula(with_columns(shape)), {str(name): frame[name].to_numpy(float) for name in frame}, z, weight)
+    misses = _Misses(
+        Formula(with_columns(shape)), {str(name): frame[name].to_numpy(float) for name in frame}, z, weight
+    )
     descent = least_squares(misses.at, start, misses.slopes, x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=25)
     return filled(shape, dict(zip(names, (float(value) for value in descent.x), strict=True)))
 

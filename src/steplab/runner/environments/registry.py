@@ -17,6 +17,7 @@ from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.framework import Framework
 from steplab.core.home import home
 from steplab.runner.environments import worker
+from steplab.runner.environments.installer import install
 
 PROBE_S = 600.0  # the first import of a framework may take long
 
@@ -113,7 +114,7 @@ def create(framework: str, say: Callable[[str], None]) -> Environment:
             return find(framework)
         _discard(framework)
         say(f"{framework}: installing {', '.join(word for step in declared.installs for word in step)}")
-        python = _venv(framework, declared.installs, lock)
+        python = _venv(framework, declared.installs, lock, lambda news: say(f"{framework}: {news}"))
         environment = _register(framework, framework, python, declared.installs)
     say(f"{framework}: {environment.version} ready in {folder(framework)}")
     return environment
@@ -208,19 +209,15 @@ def _discard(name: str) -> None:
     shutil.rmtree(folder(name), ignore_errors=True)
 
 
-def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int) -> Path:
+def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int, say: Callable[[str], None]) -> Path:
     base = getattr(sys, "_base_executable", sys.executable)
     log = _log(name)
     python = folder(name) / "bin" / "python"
     # -P: nothing is imported from where we are.
     pip = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     for command in ([base, "-P", "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
-        with log.open("ab") as file:
-            # An installer that outlives this process keeps the lock, and nobody sweeps what it writes.
-            code = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False, pass_fds=(lock,)
-            ).returncode
-        if code:
+        # An installer that outlives this process keeps the lock, and nobody sweeps what it writes.
+        if install(command, log, lock, say):
             _discard(name)
             raise EnvironmentFault(f"{name}: the installation failed; its log is {log}")
     return python
