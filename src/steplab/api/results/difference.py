@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from steplab.analysis.difference import Change, Differs, Difference, Side, difference
+from steplab.analysis.difference import Change, Difference, Differs, Side, difference
 from steplab.api import display
 from steplab.api.results.results import Results, open
 from steplab.core.errors import InputError
