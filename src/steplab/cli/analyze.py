@@ -19,7 +19,7 @@ SHOWN = 20  # rows of a table
 LINES = 60  # of everything that is shown by default
 AFTER = 4  # lines that follow the table: rows left out, sections, what to do next
 Section = Annotated[
-    str, typer.Option(help="Show these sections instead: scaling,layers,…", autocompletion=complete_sections)
+    str, typer.Option(help="Show these sections instead: scaling,phases,…", autocompletion=complete_sections)
 ]
 
 
@@ -32,8 +32,6 @@ def analyze(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a study found: the answer, and its configurations in a table; more on request.
-
-    Sections: answer, why, configurations, phases, scaling, frameworks, effects, imbalance, noise.
 
     Example: steplab analyze runs/demo --section scaling,phases
     """
@@ -80,4 +78,4 @@ def _show_briefly(findings: steplab.Findings) -> None:
     if findings.analysis.groups:
         SECTIONS["configurations"](View(findings.analysis, SHOWN, left))
         more = [name for name in SECTIONS if name not in ("answer", "configurations", "why")]
-        console().print(f"more: --why, --section {','.join(more)}, or --all", markup=False, style="dim", soft_wrap=True)
+        console().print(f"more: --why, --section {','.join(more)}, or --all", markup=False, style="dim")

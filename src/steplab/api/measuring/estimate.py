@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 
 import numpy as np
 
@@ -32,6 +31,7 @@ MOST_GUESSED = 200  # configurations that stand for all of a large plan
 REAL_S, VIRTUAL_S = 8.0, 0.05  # a trial's fixed part: in a framework, and on a virtual clock
 ASSUMED_FLOPS_PER_S = 2e10  # one core, for the first guess only
 ASSUMED_OVERHEAD_S = 2e-3  # of an iteration
+UNKNOWN_FLOPS = 1e8  # of a sample, in a user's own network
 LONGEST_START_S = 180.0  # a longer pause between two records was no start of ranks
 OTHER_STUDIES = 5.0  # trials that the past counts for at most
 
@@ -52,6 +52,8 @@ class Expectation:
     took: dict[Shape, Took] = field(default_factory=dict)  # in this folder
     before: Mapping[Shape, Took] = field(default_factory=remembered)  # in other studies, on this machine
     _guesses: dict[tuple[tuple[str, object], ...], Guess] = field(default_factory=dict)
+    _flops: dict[int, float] = field(default_factory=dict)  # of a sample, by the network's graph
+    _graphs: list[Graph] = field(default_factory=list)  # held, so that no other takes their place
 
     @property
     def basis(self) -> str:
@@ -78,8 +80,26 @@ class Expectation:
         """A trial's shape and its seconds by its size, found out once."""
         key = tuple(sorted(config.items()))
         if key not in self._guesses:
-            self._guesses[key] = _guess(resolve(config), self.study)
+            self._guesses[key] = self._guess(resolve(config))
         return self._guesses[key]
+
+    def _guess(self, resolved: Resolved) -> Guess:
+        shape = Shape(resolved.framework, resolved.network, resolved.workers)
+        if not catalogue.framework(resolved.framework).needs_environment:
+            return Guess(shape, VIRTUAL_S)
+        iteration = ASSUMED_OVERHEAD_S + self._sample_flops(resolved) * resolved.batch_size / ASSUMED_FLOPS_PER_S
+        return Guess(shape, REAL_S + self.study.kind.iterations(resolved) * iteration)
+
+    def _sample_flops(self, resolved: Resolved) -> float:
+        """FLOPs of a sample, forward and backward; counted once for each graph."""
+        graph = graph_of(resolved)
+        if graph is None:
+            return UNKNOWN_FLOPS
+        if id(graph) not in self._flops:
+            totals = cost(from_graph(graph, 1)).totals
+            self._graphs.append(graph)
+            self._flops[id(graph)] = float(totals.forward_flops + totals.backward_flops)
+        return self._flops[id(graph)]
 
     def seconds(self, guesses: Iterable[Guess]) -> float:
         """The seconds of these trials together."""
@@ -134,19 +154,3 @@ def _pause(head: Head, after: Head | None) -> float:
     except (TypeError, ValueError):  # other programs' records
         return 0.0
     return apart.total_seconds() - head.seconds
-
-
-def _guess(resolved: Resolved, study: Study) -> Guess:
-    graph = graph_of(resolved)
-    flops = (_flops(graph) if graph else 1e8) * resolved.batch_size
-    iterations = study.kind.iterations(resolved) * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)
-    real = catalogue.framework(resolved.framework).needs_environment
-    shape = Shape(resolved.framework, resolved.network, resolved.workers)
-    return Guess(shape, REAL_S + iterations if real else VIRTUAL_S)
-
-
-@lru_cache(maxsize=256)
-def _flops(graph: Graph) -> float:
-    """FLOPs of a sample, forward and backward."""
-    totals = cost(from_graph(graph, 1)).totals
-    return float(totals.forward_flops + totals.backward_flops)

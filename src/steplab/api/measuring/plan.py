@@ -149,6 +149,8 @@ def _named(trials: designs.Plan, short: str) -> list[str]:
 def expectation(study: Study, folder: StudyFolder, done: Collection[str]) -> Expectation:
     """How long trials of a study take, by those that are done."""
     learned = Expectation(study)
+    if not done:
+        return learned
     if len(done) <= MOST_FINISHED:  # the pauses between some of many would tell nothing
         learned.learn_from(records.read_heads(folder, sorted(done)))
     else:
