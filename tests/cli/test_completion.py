@@ -32,7 +32,7 @@ def test_values_are_completed(steplab: Callable[..., Any], words: str, offered: 
 
 def test_the_lists_are_those_of_the_program() -> None:
     assert section_names() == tuple(SECTIONS)
-    assert TABLES == (*Tables.names(), "trace")
+    assert (*Tables.names(), "trace") == TABLES
     assert "linear,hybrid" in complete_models("linear,h")
 
 

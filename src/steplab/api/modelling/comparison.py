@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pandas as pd
 
 from steplab.api import display
 from steplab.api.modelling.rows import Columns, RowSource, listed, training_rows
+from steplab.core.background import BackgroundProcess
 from steplab.models import load_model_class, offered
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
@@ -29,6 +33,9 @@ from steplab.models.judging.selection import (
 )
 from steplab.store.source import clean_name
 
+DEAREST = "auto"  # fits each of the others several times: as long as all of them together
+FEW = 4  # models that are judged before a further process has started
+Progress = Callable[[str, float], None]
 COLUMNS = ("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s")
 Named = tuple[str, PerformanceModel]
 
@@ -135,7 +142,7 @@ def compare(
     holdout: Columns = (),
     formulas: Columns = (),
     notes: Callable[[tuple[str, ...]], None] = lambda notes: None,
-    progress: Callable[[str, float], None] = lambda model, done: None,
+    progress: Progress = lambda model, done: None,
 ) -> ModelComparison:
     """Compare performance models on the same held-out rows: random folds, or the ranges that `holdout` names.
 
@@ -161,13 +168,7 @@ def compare(
     y = chosen.y.to_numpy(float)
     splits = range_split(chosen.X, asked) if asked else random_folds(len(y), chosen.groups, folds)
     notes(chosen.notes)
-    results = []
-    for at, (name, model) in enumerate(candidates):
-
-        def on_split(done: int, at: int = at, name: str = name) -> None:
-            progress(name, (at + done / len(splits)) / len(candidates))
-
-        results.append((name, held_out(model, chosen.X, y, splits, chosen.groups, on_split)))
+    results = _judged(candidates, Judge(chosen.X, y, tuple(splits), chosen.groups), progress)
     ranges = [(one.text, one.rows(chosen.X)) for one in asked] if len(asked) > 1 else []
     return ModelComparison(
         target=str(chosen.y.name),
@@ -181,6 +182,47 @@ def compare(
         grouped=chosen.groups is not None,
         notes=chosen.notes,
     )
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The rows that all models are judged on."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    splits: tuple[tuple[np.ndarray, np.ndarray], ...]
+    groups: np.ndarray | None
+
+    def judge(self, model: PerformanceModel, on_split: Callable[[int], None] = lambda done: None) -> HeldOut:
+        """A model's predictions of the held-out rows."""
+        return held_out(model, self.X, self.y, self.splits, self.groups, on_split)
+
+
+def _judged(candidates: Sequence[Named], judge: Judge, progress: Progress) -> list[tuple[str, HeldOut]]:
+    """Every model on the same rows; the one that tries all others by itself is judged in a further process."""
+    apart = [pair for pair in candidates if pair[0] == DEAREST] if len(candidates) > FEW and _cores() > 1 else []
+    here = [pair for pair in candidates if pair not in apart]
+    with contextlib.ExitStack() as stack:
+        pending = {
+            name: stack.enter_context(BackgroundProcess(__name__)).begin(partial(judge.judge, model))
+            for name, model in apart
+        }
+        results = {}
+        for at, (name, model) in enumerate(here):
+
+            def on_split(done: int, at: int = at, name: str = name) -> None:
+                progress(name, (at + done / len(judge.splits)) / len(candidates))
+
+            results[name] = judge.judge(model, on_split)
+        for name, result in pending.items():
+            progress(name, len(here) / len(candidates))
+            results[name] = result()
+    return [(name, results[name]) for name, _ in candidates]
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _holdout(text: str) -> Holdout:
