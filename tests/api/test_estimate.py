@@ -10,7 +10,7 @@ import pytest
 import steplab
 from steplab.api.measuring import durations
 from steplab.api.measuring.durations import Shape, Took, remember, remembered
-from steplab.api.measuring.estimate import Expectation
+from steplab.api.measuring.estimate import STARTS, Expectation
 from steplab.core.record import Head
 
 SLOW = {"framework": "jax", "network": "lenet5", "workers": 2}
@@ -52,8 +52,16 @@ def test_the_start_of_ranks_between_two_records_counts(expected: Expectation) ->
         for n in range(4)
     ]  # fmt: skip
     expected.learn_from(reversed(heads))
-    took = expected.took[Shape("jax", "lenet5", 2)]
-    assert (took.trials, took.seconds) == (4.0, 3 * 12.0 + 2.0)
+    trials, starts = (expected.took[Shape("jax", name, 2)] for name in ("lenet5", STARTS))
+    assert (trials.trials, trials.seconds) == (4.0, 8.0)
+    assert (starts.trials, starts.seconds) == (3.0, 30.0)
+
+
+def test_the_start_of_ranks_that_serve_many_trials_is_shared_among_them(expected: Expectation) -> None:
+    expected.learn(SLOW, 2.0, 100.0)
+    alone = seconds(expected, SLOW)
+    expected.per_start = 10.0
+    assert seconds(expected, SLOW) < alone / 3
 
 
 def test_what_trials_took_is_remembered_for_the_next_study(expected: Expectation) -> None:

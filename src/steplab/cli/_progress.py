@@ -41,9 +41,9 @@ class ProgressBar(steplab.RunObserver):
     def on_begin(self, trials: int, expected_s: float) -> None:
         """Draw the bar."""
         self.total, self.began, self.drawn = trials, time.monotonic(), True
-        self.progress.start()
         self.task = self.progress.add_task("starting", total=trials, failed="", unsupported="", left="")
         self.on_estimate(expected_s)
+        self.progress.start()
 
     def on_estimate(self, left_s: float) -> None:
         """Show it, and count down from it."""

@@ -1,9 +1,10 @@
 """How long the trials that are left will take: a guess from the networks' sizes, corrected by what trials took.
 
-The guess of a trial is a fixed part (ranks started, a framework imported, a step compiled) and its iterations' FLOPs.
-What trials really took, from the end of the one before to their own end, corrects it: those of the same framework,
-network and number of workers most, those of the same framework less, all others least. Each level counts as one trial
-of the level above it until it has trials of its own, so an estimate moves as soon as there is something to learn.
+The guess of a trial is a fixed part (a step compiled, a pass to warm up), its iterations' FLOPs, and its share in the
+start of ranks, which several trials of a block use. What trials and starts really took corrects it: those of the same
+framework, network and number of workers most, those of the same framework less, all others least. Each level counts as
+one trial of the level above it until it has trials of its own, so an estimate moves as soon as there is something to
+learn.
 """
 
 from __future__ import annotations
@@ -22,13 +23,18 @@ from steplab.core.trial import Config
 from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
 from steplab.design.plan import Plan
+from steplab.runner.jobs import GROUP_FACTORS, group_key
+from steplab.runner.ranks.pool import MOST_GROUPS
 from steplab.study.sections import Study
 from steplab_worker.graph import Graph
 
 MOST_EXACT = 2000  # trials of a plan that are looked at one by one; of more, some
 MOST_FINISHED = 500  # records that tell how long the others take
 MOST_GUESSED = 200  # configurations that stand for all of a large plan
-REAL_S, VIRTUAL_S = 8.0, 0.05  # a trial's fixed part: in a framework, and on a virtual clock
+REAL_S, VIRTUAL_S = 3.0, 0.05  # a trial's fixed part: in a framework, and on a virtual clock
+START_S, VIRTUAL_START_S = 6.0, 0.5  # ranks started, a framework imported
+SHORTEST_START_S = 0.3  # a shorter pause between two trials was none
+STARTS = "(ranks started)"  # stands in the place of a network
 ASSUMED_FLOPS_PER_S = 2e10  # one core, for the first guess only
 ASSUMED_OVERHEAD_S = 2e-3  # of an iteration
 UNKNOWN_FLOPS = 1e8  # of a sample, in a user's own network
@@ -38,10 +44,16 @@ OTHER_STUDIES = 5.0  # trials that the past counts for at most
 
 @dataclass(frozen=True)
 class Guess:
-    """A trial before it ran: what it is like, and its seconds by its size."""
+    """A trial before it ran: what it is like, and its seconds by its size, and those of a start of its ranks."""
 
     shape: Shape
     seconds: float
+    start_s: float
+
+    @property
+    def start(self) -> Shape:
+        """What the start of its ranks is like."""
+        return self.shape._replace(network=STARTS)
 
 
 @dataclass
@@ -49,6 +61,7 @@ class Expectation:
     """The seconds of trials that have not run, learned from those that have."""
 
     study: Study
+    per_start: float = 1.0  # trials that use the same ranks, one after the other
     took: dict[Shape, Took] = field(default_factory=dict)  # in this folder
     before: Mapping[Shape, Took] = field(default_factory=remembered)  # in other studies, on this machine
     _guesses: dict[tuple[tuple[str, object], ...], Guess] = field(default_factory=dict)
@@ -63,18 +76,20 @@ class Expectation:
         known = bool(self.before.keys() & {guess.shape for guess in self._guesses.values()})
         return "earlier studies on this machine" if known else "a rough guess from the networks' sizes"
 
-    def learn(self, config: Config, seconds: float) -> None:
-        """A trial took so long, with all that came before its ranks were ready."""
+    def learn(self, config: Config, seconds: float, start_s: float = 0.0) -> None:
+        """A trial took so long, and so long was waited for its ranks before."""
         guess = self.guess(config)
-        new = Took(1.0, seconds, guess.seconds)
-        self.took[guess.shape] = self.took.get(guess.shape, Took()).plus(new)
+        new = {guess.shape: Took(1.0, seconds, guess.seconds)}
+        if SHORTEST_START_S <= start_s <= LONGEST_START_S:
+            new[guess.start] = Took(1.0, start_s, guess.start_s)
+        for shape, took in new.items():
+            self.took[shape] = self.took.get(shape, Took()).plus(took)
 
     def learn_from(self, heads: Iterable[Head]) -> None:
         """Records of this folder: what lies between the beginnings of two is a trial and the start of the next."""
         ordered = sorted(heads, key=lambda head: head.started)
-        for head, after in zip(ordered, [*ordered[1:], None], strict=True):
-            pause = _pause(head, after)
-            self.learn(head.config, head.seconds + (pause if 0 < pause < LONGEST_START_S else 0.0))
+        for before, head in zip([None, *ordered], ordered, strict=False):
+            self.learn(head.config, head.seconds, _pause(before, head))
 
     def guess(self, config: Config) -> Guess:
         """A trial's shape and its seconds by its size, found out once."""
@@ -86,9 +101,9 @@ class Expectation:
     def _guess(self, resolved: Resolved) -> Guess:
         shape = Shape(resolved.framework, resolved.network, resolved.workers)
         if not catalogue.framework(resolved.framework).needs_environment:
-            return Guess(shape, VIRTUAL_S)
+            return Guess(shape, VIRTUAL_S, VIRTUAL_START_S)
         iteration = ASSUMED_OVERHEAD_S + self._sample_flops(resolved) * resolved.batch_size / ASSUMED_FLOPS_PER_S
-        return Guess(shape, REAL_S + self.study.kind.iterations(resolved) * iteration)
+        return Guess(shape, REAL_S + self.study.kind.iterations(resolved) * iteration, START_S)
 
     def _sample_flops(self, resolved: Resolved) -> float:
         """FLOPs of a sample, forward and backward; counted once for each graph."""
@@ -106,11 +121,13 @@ class Expectation:
         totals: dict[Shape, float] = {}
         for guess in guesses:
             totals[guess.shape] = totals.get(guess.shape, 0.0) + guess.seconds
+            totals[guess.start] = totals.get(guess.start, 0.0) + guess.start_s / self.per_start
         return sum(total * self._correction(shape) for shape, total in totals.items())
 
     def _correction(self, shape: Shape) -> float:
         """By how much the guess is wrong for trials of a shape."""
         known = [(other, took.at_most(OTHER_STUDIES)) for other, took in self.before.items()] + [*self.took.items()]
+        known = [(other, took) for other, took in known if (other.network == STARTS) == (shape.network == STARTS)]
         correction = 1.0
         for level in (
             [took for _, took in known],
@@ -145,12 +162,21 @@ def _corrected(above: float, level: list[Took]) -> float:
     return (seconds + above * typical) / (guessed + typical)
 
 
-def _pause(head: Head, after: Head | None) -> float:
-    """The seconds between the end of a trial and the beginning of the next one's measurement."""
-    if after is None:
+def _pause(before: Head | None, head: Head) -> float:
+    """The seconds between the end of the trial before and the beginning of a trial's measurement."""
+    if before is None:
         return 0.0
     try:
-        apart = datetime.fromisoformat(after.started) - datetime.fromisoformat(head.started)
+        apart = datetime.fromisoformat(head.started) - datetime.fromisoformat(before.started)
     except (TypeError, ValueError):  # other programs' records
         return 0.0
-    return apart.total_seconds() - head.seconds
+    return apart.total_seconds() - before.seconds
+
+
+def trials_per_start(study: Study, trials: Plan) -> float:
+    """How many trials use the same ranks: those of a block that need the same ones, as long as all are kept warm."""
+    rows = trials.configurations.distinct(GROUP_FACTORS).first
+    if study.measure.isolation != "warm" or len(rows) > MOST_GUESSED:
+        return 1.0
+    groups = len({group_key(trials.resolved(int(row))) for row in rows})
+    return len(trials.configurations) / groups if groups <= MOST_GROUPS else 1.0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from steplab.api import display
-from steplab.api.measuring.estimate import MOST_FINISHED, Expectation
+from steplab.api.measuring.estimate import MOST_FINISHED, Expectation, trials_per_start
 from steplab.api.measuring.status import Counts, counts
 from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.trial import Level
@@ -82,7 +82,7 @@ class StudyPlan:
 
     @cached_property
     def _expectation(self) -> Expectation:
-        learned = expectation(self.study, StudyFolder(self.folder), self._finished.keys())
+        learned = expectation(self.study, self.trials, StudyFolder(self.folder), self._finished.keys())
         learned.left(self.trials, self._finished.keys())  # looks at the plan's shapes
         return learned
 
@@ -146,9 +146,9 @@ def _named(trials: designs.Plan, short: str) -> list[str]:
     return matches
 
 
-def expectation(study: Study, folder: StudyFolder, done: Collection[str]) -> Expectation:
+def expectation(study: Study, trials: designs.Plan, folder: StudyFolder, done: Collection[str]) -> Expectation:
     """How long trials of a study take, by those that are done."""
-    learned = Expectation(study)
+    learned = Expectation(study, trials_per_start(study, trials))
     if not done:
         return learned
     if len(done) <= MOST_FINISHED:  # the pauses between some of many would tell nothing

@@ -75,11 +75,11 @@ class _Learning(RunObserver):
         self.observer.on_tick()
 
     def on_record(self, record: Record) -> None:
-        """A trial has ended: what it took, ranks' start included, changes what the others are expected to take."""
+        """A trial has ended: what it and the start of its ranks took changes what the others are expected to take."""
         now = time.monotonic()
         if record.status == MEASURED:
             for expected in (self.learned, self.own):
-                expected.learn(record.config, now - self.since)
+                expected.learn(record.config, record.seconds, now - self.since - record.seconds)
         self.since, self.most = now, self.most - 1
         self.left.pop(record.trial, None)
         self.observer.on_record(record)
@@ -163,7 +163,7 @@ def run_plan(
     done = trials.among(records.done(folder))
     left = len(trials) - len(done)
     most = left if limit is None else min(left, limit)
-    learned = expectation(study, folder, done)
+    learned = expectation(study, trials, folder, done)
     watching.on_begin(most, learned.left(trials, done, limit))
     learning = _Learning(watching, learned, learned.guesses(trials, done), most)
     try:
