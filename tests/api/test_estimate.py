@@ -32,8 +32,8 @@ def seconds(expected: Expectation, config: dict[str, object]) -> float:
 
 def test_a_slow_framework_is_expected_to_stay_slow_and_a_quick_one_quick(expected: Expectation) -> None:
     for _ in range(5):
-        expected.learn(SLOW, 60.0)
-        expected.learn(QUICK, 2.0)
+        expected.learn(SLOW, 60.0, 20.0)
+        expected.learn(QUICK, 2.0, 1.0)
     assert seconds(expected, SLOW) > 45
     assert seconds(expected, QUICK) < 6
     assert seconds(expected, SLOW | {"workers": 1}) > 3 * seconds(expected, QUICK | {"workers": 2})
@@ -66,9 +66,9 @@ def test_the_start_of_ranks_that_serve_many_trials_is_shared_among_them(expected
 
 def test_what_trials_took_is_remembered_for_the_next_study(expected: Expectation) -> None:
     shape = Shape("jax", "lenet5", 2)
-    remember({shape: Took(4, 400.0, 40.0)})
-    remember({shape: Took(40, 4000.0, 400.0)})
-    assert remembered() == {shape: Took(20.0, 2000.0, 200.0)}
+    remember({shape: Took(4, 4000.0, 40.0)})
+    remember({shape: Took(40, 40000.0, 400.0)})
+    assert remembered() == {shape: Took(20.0, 20000.0, 200.0)}
     later = Expectation(expected.study)
     assert seconds(later, SLOW) > 5 * seconds(expected, SLOW)
     assert later.basis == "earlier studies on this machine"

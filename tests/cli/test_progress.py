@@ -6,6 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import steplab as library
+
 LONG = {"learning_rate": [0.0125], "optimizer": ["momentum"], "augment": ["none"], "batch_size": [8, 16],
         "imbalance": [0.0, 0.25], "latency_s": [0.00125, 0.01]}  # fmt: skip
 
@@ -47,3 +51,15 @@ def test_a_changed_protocol_is_named_by_its_fields(
     ran = steplab("run", path, "--out", "out")
     assert (ran.code, "[measure] iterations was 8 and is 9" in ran.err) == (1, True)
     assert "warmup" not in ran.err
+
+
+def test_an_interrupted_run_says_how_to_go_on(
+    in_process: Callable[..., Any], study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(library, "run_plan", interrupted)
+    path = study_file()
+    ran = in_process("run", path, "--out", "out")
+    assert (ran.code, f"next: steplab run {path} --out out" in ran.err) == (130, True)
