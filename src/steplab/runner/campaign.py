@@ -173,7 +173,7 @@ def check_folder(folder: StudyFolder, study: Study) -> None:
     earlier = read_study(folder.study, folder.read)
     changes = _changes(_by_section(earlier), _by_section(study))
     if changes:
-        what = f"the folder holds trials that were measured otherwise: {'; '.join(changes)}"
+        what = f"the folder holds trials of another kind or measurement protocol: {'; '.join(changes)}"
         raise StudyError(what, where=str(folder.root), hint="give another folder with --out, or change that back")
 
 

@@ -94,9 +94,12 @@ def diff(before: Results | Path | str, after: Results | Path | str, fail_above: 
     if kinds[0] != kinds[1]:
         what = f"trials of kind {kinds[0]!r} and of kind {kinds[1]!r} measure different things"
         raise InputError(what, where=f"{first.folder}, {second.folder}")
-    sides = [Side(study.tables.trials, study.tables.factors) for study in (first, second)]
-    found = difference(*sides, math.inf if fail_above is None else fail_above)
+    found = difference(_side(first), _side(second), math.inf if fail_above is None else fail_above)
     return StudyDifference(first.folder, second.folder, fail_above, found)
+
+
+def _side(study: Results) -> Side:
+    return Side(study.tables.trials, study.tables.factors)
 
 
 def cells(change: Change) -> list[str]:
