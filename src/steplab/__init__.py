@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from steplab.api.modelling.fitting import FittedModel, fit, load_model
     from steplab.api.modelling.penalty import PenaltyScan, scan_penalty
     from steplab.api.modelling.predictions import Predictions
+    from steplab.api.results.difference import StudyDifference, diff
     from steplab.api.results.export import Export
     from steplab.api.results.findings import Findings
     from steplab.api.results.live_page import serve
@@ -68,9 +69,9 @@ __all__ = [
     "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
     "ModelComparison", "ModelError", "NetworkReport", "NotEnoughData", "PenaltyScan", "Predictions",
     "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
-    "Stop", "StoreError", "Study", "StudyError", "StudyPlan", "StudyStatus", "TableError", "WrittenReport",
-    "__version__", "add_environment", "ceilings", "check_dataset", "check_environments", "compare",
-    "create_environment", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
+    "Stop", "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
+    "WrittenReport", "__version__", "add_environment", "ceilings", "check_dataset", "check_environments", "compare",
+    "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
     "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "open",
     "plan", "read_study", "roofline", "run", "run_plan", "scan_penalty", "serve", "support_matrix",
 ]  # fmt: skip

@@ -18,7 +18,9 @@ def folder(tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[...
 
 
 def test_text_json_and_sections_agree(folder: Path, steplab: Callable[..., Any]) -> None:
-    text = steplab("analyze", folder, env={"COLUMNS": "80"}).out
+    brief = steplab("analyze", folder, env={"COLUMNS": "80"}).out
+    assert "The highest throughput" in brief and "95 % interval" in brief and "S-SGD" not in brief
+    text = steplab("analyze", folder, "--all", env={"COLUMNS": "80"}).out
     assert all(len(line) <= 80 for line in text.splitlines())
     for part in ("The highest throughput", "95 % interval", "where a step's time goes", "S-SGD", "Gustafson", "noise:"):
         assert part in text, part
@@ -31,11 +33,33 @@ def test_text_json_and_sections_agree(folder: Path, steplab: Callable[..., Any])
     assert "The main cause is communication" in why
     assert "× the throughput (predicted)" in why
     assert all(len(line) <= 80 for line in why.splitlines())
-    only = steplab("analyze", folder, "--section", "phases").out
-    assert "where a step's time goes" in only and "Gustafson" not in only
+    only = steplab("analyze", folder, "--section", "phases,noise").out
+    assert "where a step's time goes" in only and "noise:" in only and "Gustafson" not in only
 
 
 def test_a_section_that_does_not_exist_is_one_sentence(folder: Path, steplab: Callable[..., Any]) -> None:
     ran = steplab("analyze", folder, "--section", "scalin")
     assert ran.code == 1
     assert "did you mean 'scaling'" in ran.err
+
+
+def test_forty_configurations_of_many_factors_fit_a_screen(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    """At most 60 lines of 80 columns, every shown configuration with all that tells it from others."""
+    varied = {"batch_size": [8, 16, 32, 64, 128], "workers": [1, 2], "learning_rate": [0.01, 0.0125],
+              "optimizer": ["sgd", "momentum"], "network": ["lenet5"]}  # fmt: skip
+    assert steplab("run", study_file(**varied), "--out", "out").code == 0
+    ran = steplab("analyze", "out", env={"COLUMNS": "80"})
+    lines = [*ran.out.splitlines(), *ran.err.splitlines()]
+    assert len(lines) <= 60
+    assert all(len(line) <= 80 for line in ran.out.splitlines())
+    assert "more (--all shows them)" in ran.out and "--section" in ran.out
+    table = ran.out.partition("samples/s ")[2]
+    assert "128, 2, 0.0125, momentum" in " ".join(table.split())
+    assert "lenet5" not in table  # it does not vary
+
+
+def test_two_numbers_of_workers_make_no_law(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
+    assert steplab("run", study_file(workers=[1, 2]), "--out", "out").code == 0
+    assert "laws of scaling" not in steplab("analyze", "out", "--all").out

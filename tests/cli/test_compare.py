@@ -5,7 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from steplab.api.modelling import comparison
+from steplab.api.modelling.comparison import ComparedModel, ModelComparison, extrapolates
 from steplab.cli import main
+from steplab.cli.compare import _recommended
 
 AWKWARD = "Batch Size [images],Workers,note,constant,t iter (ms)\n"
 
@@ -52,7 +55,7 @@ def test_random_folds_as_json(compare, times):
     assert document["test_rows"] == 59
     assert {"model", "mae", "mape", "rmse", "r2", "fit_seconds", "coverage"} <= set(document["rows"][0])
     assert document["noise"]["configurations"] > 5
-    assert "fitting linear" in told.stderr
+    assert "fitting" not in told.stderr  # a bar is for a terminal
 
 
 def test_held_out_ranges_and_a_formula_of_ones_own(compare, times):
@@ -107,3 +110,36 @@ def test_a_model_that_fails_on_some_folds_is_not_the_best(compare, times):
 def test_the_next_command_repeats_the_options(compare, times):
     told = compare(times, "--target", "t iter (ms)", "--extrinsic", "Workers", "--models", "linear")
     assert f"next: steplab fit {times} --target 't iter (ms)' --extrinsic Workers --model linear" in told.stderr
+
+
+def test_what_is_recommended_can_extrapolate_where_the_question_lies_outside() -> None:
+    def row(model, mape):
+        return ComparedModel(model, 1.0, mape, 1.0, 1.0, 0.9, 9, 0.1, None, extrapolates(model))
+
+    def compared(holdout):
+        rows = (row("random-forest", 1.0), row("ssgd", 2.0), row("linear", 3.0))
+        return ModelComparison("t", rows, 9, 9, holdout, (), None, None, False, ())
+
+    assert [text.split()[0] for text in _recommended(compared(()))] == ["random-forest", "ssgd"]
+    assert [text.split()[0] for text in _recommended(compared(("workers>2",)))] == ["ssgd"]
+
+
+def test_a_further_process_judges_as_this_one_does(monkeypatch, times) -> None:
+    begun, shares = [], []
+    begin = comparison.BackgroundProcess.begin
+    monkeypatch.setattr(
+        comparison.BackgroundProcess, "begin", lambda process, work: begun.append(work) or begin(process, work)
+    )
+    monkeypatch.setattr(comparison, "FEW", 1)
+    monkeypatch.setattr(comparison, "_cores", lambda: 2)
+    scores = []
+    for dearest in ("quadratic", "none of them"):
+        monkeypatch.setattr(comparison, "DEAREST", dearest)
+        compared = comparison.compare(
+            times, ["linear", "quadratic"], "t iter (ms)", extrinsic=["Workers"], folds=2,
+            progress=lambda name, done: shares.append(done),
+        )  # fmt: skip
+        scores.append([(row.model, row.mape, row.coverage) for row in compared.rows])
+    assert scores[0] == scores[1]
+    assert len(begun) == 1
+    assert shares == [0.0, 0.25, 0.5, 0.0, 0.25, 0.5, 0.75]

@@ -62,3 +62,28 @@ def test_of_very_many_new_records_only_the_ends_are_counted_until_they_are_analy
     assert (after["ok"], after["doubtful"], after["unjudged"]) == (4, 2, 0)
     assert after["seconds"] == before["seconds"]
     assert {one["config"]["noise"] for one in after["doubts"]} == {0.8}
+
+
+def test_what_failed_has_a_short_id_that_run_takes_and_only_what_varies(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    path = study_file(fault=["none", "raise"], optimizer=["momentum"], measure="retries = 0")
+    assert steplab("run", path, "--out", "out").code == 3
+    ran = steplab("status", "out", env={"COLUMNS": "80"})
+    assert "fault=raise" in ran.out and "momentum" not in ran.out
+    assert "--retry-failed" in ran.err
+    failed = steplab("status", "out", "--json").json["failures"][0]["trial"]
+    assert failed[:8] in ran.out and failed not in ran.out
+    again = steplab("run", path, "--out", "out", "--trial", failed[:8], "--retry-failed", "--json").json
+    assert (again["trials"], again["failed"]) == (1, 1)
+
+
+def test_trials_of_levels_that_were_removed_are_counted_as_they_are_analysed(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    assert steplab("run", study_file(batch_size=[1, 2, 3]), "--out", "out").code == 0
+    assert steplab("run", study_file(batch_size=[1, 2]), "--out", "out").code == 0
+    told = steplab("status", "out", "--json").json
+    assert (told["ok"], told["former"]) == (4, 2)
+    assert "2 more are of levels that the study no longer has" in steplab("status", "out").out
+    assert len(steplab("analyze", "out", "--json").json["groups"]) == 3

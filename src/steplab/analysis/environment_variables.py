@@ -16,11 +16,12 @@ def differing(trials: pd.DataFrame) -> tuple[str, ...]:
     if "variables" not in trials:
         return ()
     # Without any note (an older or an imported record) nothing is known.
-    kinds = [_parsed(text) for text in trials["variables"].dropna().unique()]
+    kinds = [parsed_variables(text) for text in trials["variables"].dropna().unique()]
     names = sorted({name for variables in kinds for name in variables})
     return tuple(name for name in names if len({variables.get(name) for variables in kinds}) > 1)
 
 
-def _parsed(text: str) -> dict[str, str]:
+def parsed_variables(text: str) -> dict[str, str]:
+    """Environment variables as a record's row writes them."""
     pairs = (word.partition("=") for word in shlex.split(text))
     return {name: value for name, _, value in pairs}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import atexit
 import contextlib
+import difflib
 import gc
 import importlib
 import sys
@@ -70,6 +71,14 @@ class Commands(typer.core.TyperGroup):
             return None
         command.name = cmd_name
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is asked for; of a name that there is not, the nearest one."""
+        unknown = args[0] not in command_files() and args[0] not in command_extensions()
+        close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1) if unknown else []
+        if close and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands in `--help`."""

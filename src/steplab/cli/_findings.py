@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steplab.api.results.findings import (
     TABLE_COLUMNS,
@@ -18,20 +18,27 @@ from steplab.api.results.findings import (
     sentences,
     table_rows,
 )
-from steplab.cli._output import console, table
+from steplab.cli._output import console, filled_table, table
 from steplab.cli._question_tables import accuracy_table, latency_table
 from steplab.core.trial import Level
 from steplab.core.units import by, rate, seconds, span
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
 BARS = "▁▂▃▄▅▆▇█"
+FEWEST = 3  # rows of a table, however long they are
+WORKERS_OF_A_LAW = 3  # numbers of workers: a line through two points says nothing of a third
 
 
 @dataclass(frozen=True)
 class View:
-    """What is shown: the findings, and how many rows of a table at most (None: all)."""
+    """What is shown: the findings, how many rows of a table at most (None: all), and how many lines of one."""
 
     analysis: Analysis
     most: int | None
+    lines: int | None = None
 
     def shown(self, rows: Sequence[Any]) -> Sequence[Any]:
         """The first rows of a table."""
@@ -41,6 +48,20 @@ class View:
         """Say how many rows were left out."""
         if self.most is not None and len(rows) > self.most:
             console().print(f"… and {len(rows) - self.most} more (--all shows them)")
+
+    def fitting(self, tabulate: Callable[[Sequence[Any]], Table], rows: Sequence[Any]) -> None:
+        """Print a table of as many rows as there are lines for, and say how many were left out."""
+        most = len(self.shown(rows))
+        while self.lines is not None and most > FEWEST and height(tabulate(rows[:most])) > self.lines:
+            most -= 1
+        console().print(tabulate(rows[:most]))
+        View(self.analysis, most).rest(rows)
+
+
+def height(shown: RenderableType) -> int:
+    """How many lines something takes on the screen."""
+    screen = console()
+    return len(screen.render_lines(shown, screen.options.update(height=None), pad=False))
 
 
 def spark(values: Sequence[float], top: float) -> str:
@@ -71,29 +92,26 @@ def latency(view: View) -> None:
 def configurations(view: View) -> None:
     """Every configuration: time, throughput, speed-up, imbalance."""
     analysis = view.analysis
-    rows = [
-        [
-            _label(group.factors, analysis.varied),
-            seconds(group.t_iter.median),
-            span(*group.t_iter.ends) if group.t_iter.ends else "",
-            "" if group.throughput is None else rate(group.throughput),
-            f"{group.speedup.value:.2f}" if group.speedup else "",
-            f"{group.efficiency:.0%}" if group.efficiency else "",
-            f"{group.lif:.2f}" if group.lif else "",
-        ]
-        for group in view.shown(analysis.groups)
+    scaled = any(group.speedup for group in analysis.groups)
+    title = "configurations (S: speed-up against one worker)" if scaled else "configurations"
+
+    def tabulate(groups: Sequence[Group]) -> Table:
+        columns = [_heading(analysis.varied), "t_iter", "95 % interval", "samples/s", "S", "eff.", "LIF"]
+        return filled_table(columns, [_cells(group, analysis) for group in groups], title=title)
+
+    view.fitting(tabulate, analysis.groups)
+
+
+def _cells(group: Group, analysis: Analysis) -> list[str]:
+    return [
+        _label(group.factors, analysis.varied),
+        seconds(group.t_iter.median),
+        span(*group.t_iter.ends) if group.t_iter.ends else "",
+        "" if group.throughput is None else rate(group.throughput),
+        f"{group.speedup.value:.2f}" if group.speedup else "",
+        f"{group.efficiency:.0%}" if group.efficiency else "",
+        f"{group.lif:.2f}" if group.lif else "",
     ]
-    columns = [
-        _heading(analysis.varied),
-        "t_iter",
-        "95 % interval",
-        "samples/s",
-        "S",
-        "eff.",
-        "LIF",
-    ]
-    console().print(table(columns, rows, title="configurations (S: speed-up against one worker)"))
-    view.rest(analysis.groups)
 
 
 def phases(view: View) -> None:
@@ -129,12 +147,17 @@ def scaling(view: View) -> None:
     title = "speed-up: measured, and by the S-SGD formulas (all added; overlap hides all it can)"
     console().print(table(columns, rows, title=title))
     view.rest(series)
-    rows = [_law(one, names) for one in view.shown(series)]
+    _laws([one for one in view.shown(series) if len(one.points) >= WORKERS_OF_A_LAW], names)
+
+
+def _laws(series: Sequence[Scaling], names: Sequence[str]) -> None:
+    """The laws of the series that have enough numbers of workers for one."""
+    if not series:
+        return
     columns = [_heading(names), "S(N)", "law", "serial", "95 %", "q", "95 %"]
-    console().print(
-        table(columns, rows, title="laws of scaling (full bar: ideal; serial: share that does not scale; q ideal −1)")
-    )
-    _notes(view.shown(series))
+    title = "laws of scaling (full bar: ideal; serial: share that does not scale; q ideal −1)"
+    console().print(table(columns, [_law(one, names) for one in series], title=title))
+    _notes(series)
 
 
 def _points(one: Scaling, names: Sequence[str]) -> list[list[str]]:

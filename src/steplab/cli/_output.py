@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -84,16 +85,18 @@ def console(*, stderr: bool = False) -> Console:
     return Plain(stderr=stderr, file=file, highlight=False, soft_wrap=False, width=width)
 
 
-def progress_text(field: str, style: str = "") -> TextColumn:
-    """A column of a progress bar: a field of the task as plain text."""
+def progress_text(field: str, style: str = "", *, shrinks: bool = False) -> TextColumn:
+    """A column of a progress bar: a field of the task as plain text; where the line is too long, one that shrinks."""
     from rich.progress import Task, TextColumn
+    from rich.table import Column
     from rich.text import Text
 
     class Plain(TextColumn):
         def render(self, task: Task) -> Text:
-            return Text(visible(self.text_format.format(task=task)), style=style)
+            text = visible(self.text_format.format(task=task))
+            return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
-    return Plain(f"{{task.{field}}}")
+    return Plain(f"{{task.{field}}}", table_column=Column(no_wrap=not shrinks))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "", left: int = 1) -> Table:
@@ -103,10 +106,26 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
 
     made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        made.add_column(column, justify="left" if i < left else "right", overflow="fold")
+        # Text gives way first: it can be broken between words, and a number in two lines is another number.
+        made.add_column(column, justify="left" if i < left else "right", overflow="fold", no_wrap=i >= left)
     for row in rows:
         made.add_row(*("-" if cell is None else str(cell) for cell in row))
     return made
+
+
+def filled_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", left: int = 1) -> Table:
+    """The same without columns of numbers that are empty in every row."""
+    kept = [i for i in range(len(columns)) if i < left or any(row[i] for row in rows)]
+    return table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], title=title, left=left)
+
+
+def shell(*words: object) -> str:
+    """A command as it can be pasted into a shell, whatever blanks its paths have.
+
+    >>> shell("steplab", "analyze", Path("my runs"))
+    "steplab analyze 'my runs'"
+    """
+    return shlex.join(map(str, words))
 
 
 def next_step(text: str) -> None:

@@ -8,46 +8,56 @@ from typing import Annotated
 import typer
 
 import steplab
+from steplab.cli._completion import complete_sections
 from steplab.cli._left_out import tell
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.cli._options import listed
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell
 from steplab.core.errors import InputError, nearest
 
 app = command_app()
-SHOWN = 40
+SHOWN = 20  # rows of a table
+LINES = 60  # of everything that is shown by default
+AFTER = 4  # lines that follow the table: rows left out, sections, what to do next
+Section = Annotated[
+    str, typer.Option(help="Show these sections instead: scaling,phases,…", autocompletion=complete_sections)
+]
 
 
 @app.command()
 def analyze(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
     why: Annotated[bool, typer.Option("--why", help="Why more workers are slower, and what would help most.")] = False,
-    section: Annotated[str, typer.Option(help="Show one section only, such as scaling or frameworks.")] = "",
-    every: Annotated[bool, typer.Option("--all", help=f"Show all configurations, not only {SHOWN}.")] = False,
+    section: Section = "",
+    every: Annotated[bool, typer.Option("--all", help="Show all sections and all rows.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a study found: the answer first, then the tables.
+    """Say what a study found: the answer, and its configurations in a table; more on request.
 
-    Example: steplab analyze runs/demo --why
+    Example: steplab analyze runs/demo --section scaling,phases
     """
-    wanted = _sections(section, why)
+    wanted = _sections(section, why=why, every=every)
     study = steplab.open(folder)
     tell(study.unreadable)
     findings = study.analyze()
     if as_json:
         print_json(findings.document())
         return
-    _show(findings, wanted, None if every else SHOWN)
-    next_step(f"steplab report {folder} --out report.html")
+    if wanted:
+        _show(findings, wanted, None if every else SHOWN)
+    else:
+        _show_briefly(findings)
+    next_step(shell("steplab", "report", folder, "--out", "report.html"))
 
 
-def _sections(section: str, why: bool) -> list[str]:
-    """The names of the sections to show."""
+def _sections(section: str, *, why: bool, every: bool) -> list[str]:
+    """The names of the sections to show; none: the answer and one table."""
     from steplab.cli._findings import SECTIONS
 
-    if section and section not in SECTIONS:
-        raise InputError(f"there is no section {section!r}", where="--section", hint=nearest(section, tuple(SECTIONS)))
-    if section:
-        return [section]
-    return ["why"] if why else [name for name in SECTIONS if name != "why"]
+    for name in listed(section):
+        if name not in SECTIONS:
+            raise InputError(f"there is no section {name!r}", where="--section", hint=nearest(name, tuple(SECTIONS)))
+    asked = [*listed(section), *(["why"] if why else [])]
+    return asked or [name for name in SECTIONS if every and name != "why"]
 
 
 def _show(findings: steplab.Findings, wanted: list[str], most: int | None) -> None:
@@ -57,3 +67,15 @@ def _show(findings: steplab.Findings, wanted: list[str], most: int | None) -> No
         SECTIONS[name](View(findings.analysis, most))
     if findings.analysis.noise.caveat and "answer" not in wanted:  # the answer holds it
         console().print(findings.analysis.noise.caveat, markup=False)
+
+
+def _show_briefly(findings: steplab.Findings) -> None:
+    """The answer, one table, and which sections there are beside."""
+    from steplab.cli._findings import SECTIONS, View, height
+
+    SECTIONS["answer"](View(findings.analysis, SHOWN))
+    left = LINES - AFTER - sum(map(height, findings.sentences))
+    if findings.analysis.groups:
+        SECTIONS["configurations"](View(findings.analysis, SHOWN, left))
+        more = [name for name in SECTIONS if name not in ("answer", "configurations", "why")]
+        console().print(f"more: --why, --section {','.join(more)}, or --all", markup=False, style="dim")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 import steplab
+from steplab.cli._completion import complete_models
 from steplab.cli._options import listed
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, progress_text, table
 from steplab.cli._roles import (
     CategoricalOption,
     ExtrinsicOption,
@@ -29,7 +33,10 @@ def compare(
     intrinsic: IntrinsicOption = "",
     categorical: CategoricalOption = "",
     extrinsic: ExtrinsicOption = "",
-    models: Annotated[str, typer.Option("--models", help="Which models: a,b,c; all but slow ones.")] = "",
+    models: Annotated[
+        str,
+        typer.Option("--models", help="Which models: a,b,c; all but slow ones.", autocompletion=complete_models),
+    ] = "",
     folds: Annotated[int, typer.Option("--folds", help="Random folds, without --holdout.")] = 5,
     holdout: Annotated[
         list[str] | None, typer.Option("--holdout", help="Rows to predict from all others: 'workers>16'. Repeatable.")
@@ -54,19 +61,43 @@ def compare(
 
     Example: steplab compare times.csv --target t_iter --extrinsic batch_size,workers --holdout "workers>16"
     """
-    compared = steplab.compare(
-        source, listed(models), target,
-        intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
-        folds=folds, holdout=holdout or (), formulas=formula or (),
-        notes=tell, progress=lambda name: typer.echo(f"fitting {name} …", err=True),
-    )  # fmt: skip
+    with _bar() as progress:
+        compared = steplab.compare(
+            source, listed(models), target,
+            intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
+            folds=folds, holdout=holdout or (), formulas=formula or (), notes=tell, progress=progress,
+        )  # fmt: skip
     if as_json:
         print_json(compared.document())
         return
     _show(compared)
-    if compared.best and not compared.best.startswith("formula"):
-        rest = again(source, target, intrinsic, categorical, extrinsic)
-        next_step(f"steplab fit {rest} --model {compared.best} --out model.json")
+    rest = again(source, target, intrinsic, categorical, extrinsic)
+    for text in _recommended(compared):
+        next_step(f"steplab fit {rest} --model {text}")
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, float], None]]:
+    """A bar on stderr, only where somebody sees it, which is gone afterwards."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn
+
+    columns = (BarColumn(20), TaskProgressColumn(), TimeElapsedColumn(), progress_text("description", "dim"))
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=not os.isatty(2)) as progress:
+        task = progress.add_task("reading", total=1.0)
+        yield lambda name, done: progress.update(task, completed=done, description=f"fitting {name}")
+
+
+def _recommended(compared: steplab.ModelComparison) -> list[str]:
+    """The model to fit; where the best is blind beyond the measured range, the best that is not, too."""
+    best, outside = compared.best, compared.best_outside
+    if compared.holdout:  # the question lies outside
+        best = outside or best
+    if best is None or best.startswith("formula"):
+        return []
+    inside = f"{best} --out model.json"
+    if outside in (None, best) or str(outside).startswith("formula"):
+        return [inside]
+    return [f"{inside}  (between measured points)", f"{outside} --out model.json  (to predict beyond them)"]
 
 
 def _show(compared: steplab.ModelComparison) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import steplab
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell, table
 
 if TYPE_CHECKING:
     from steplab.api.machine.datasets import DataCheck
@@ -52,7 +52,7 @@ def make(
         return
     sizes = f"{made.train:,} training and {made.test:,} test samples"
     console().print(f"{name}: {sizes} in {out}, {made.seconds:.1f} s")
-    next_step(f"steplab data check {out}")
+    next_step(shell("steplab", "data", "check", out))
 
 
 @app.command()

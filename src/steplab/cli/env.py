@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import steplab
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._completion import complete_frameworks
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, progress_text, table
 from steplab.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +33,9 @@ def list_(as_json: JsonOption = False) -> None:
 
 @app.command()
 def create(
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Frameworks, e.g. torch.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME…", help="Frameworks, e.g. torch.", autocompletion=complete_frameworks)
+    ],
     version: Annotated[str, typer.Option(help="Another version of the framework, in an environment of its own.")] = "",
     packages: Annotated[
         list[str] | None, typer.Option("--with", metavar="PACKAGE", help='A further package, "name==1.2"; repeatable.')
@@ -48,18 +54,11 @@ def create(
 
     for name in names:
         expect_framework(name)
-    show, rows = console(stderr=True), []
+    rows = []
     for name in names:
-        with show.status(f"{name}: installing, this can take minutes"):
-            rows.append(
-                steplab.create_environment(
-                    name,
-                    lambda text: show.print(text, markup=False),
-                    version=version,
-                    packages=packages or (),
-                    name=called,
-                )
-            )
+        with _elapsed(f"{name}: installing") as say:
+            made = steplab.create_environment(name, say, version=version, packages=packages or (), name=called)
+        rows.append(made)
     _show(rows, as_json)
     if not as_json:
         next_step("steplab run STUDY.toml")
@@ -69,7 +68,9 @@ def create(
 def add(
     name: Annotated[str, typer.Argument(help="The environment's name; the framework's own name makes it the default.")],
     python: Annotated[Path, typer.Option(help="The interpreter, e.g. ~/venvs/torch/bin/python.")],
-    framework: Annotated[str, typer.Option(help="The framework in it; by default NAME.")] = "",
+    framework: Annotated[
+        str, typer.Option(help="The framework in it; by default NAME.", autocompletion=complete_frameworks)
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Register an interpreter that you already have.
@@ -92,6 +93,17 @@ def check(
     _show(rows, as_json)
     if not all(row.ready for row in rows):
         raise typer.Exit(1)
+
+
+@contextmanager
+def _elapsed(text: str) -> Iterator[Callable[[str], None]]:
+    """A line that counts the time while something takes minutes, only where somebody sees it; news go above it."""
+    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), progress_text("description"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True, disable=not os.isatty(2)) as progress:
+        progress.add_task(text, total=None)
+        yield lambda news: progress.console.print(news, markup=False)
 
 
 def _show(rows: list[Listed], as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import steplab
+from steplab.cli._completion import complete_tables
 from steplab.cli._left_out import tell
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
 
@@ -19,7 +20,9 @@ KINDS = "FILE.csv, FILE.parquet, FILE.json (trace), mlflow:DIR, tensorboard:DIR,
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
     to: Annotated[str, typer.Option(metavar="WHERE", help=f"Where to: {KINDS}.")],
-    table: Annotated[str, typer.Option(help="trials, iterations, layers, epochs, or trace.")] = "trials",
+    table: Annotated[
+        str, typer.Option(help="trials, iterations, layers, epochs, or trace.", autocompletion=complete_tables)
+    ] = "trials",
     trial: Annotated[str, typer.Option(help="Of trace: the trial's id; by default the fastest one.")] = "",
     as_json: JsonOption = False,
 ) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import steplab
+from steplab.cli._completion import complete_models
 from steplab.cli._options import listed
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell, table
 from steplab.cli._roles import (
     CategoricalOption,
     ExtrinsicOption,
@@ -33,7 +34,9 @@ def fit(
     intrinsic: IntrinsicOption = "",
     categorical: CategoricalOption = "",
     extrinsic: ExtrinsicOption = "",
-    model: Annotated[str, typer.Option("--model", help="Which model, such as linear or hybrid.")] = "generic",
+    model: Annotated[
+        str, typer.Option("--model", help="Which model, such as linear or hybrid.", autocompletion=complete_models)
+    ] = "generic",
     penalty: Annotated[str | None, typer.Option(help="none, l1:0.01, l2:0.001, l2:cv …")] = None,
     loss: Annotated[str | None, typer.Option(help="absolute, relative or squared.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="A model's own option, name=value.")] = None,
@@ -61,7 +64,7 @@ def fit(
         return
     _show(fitted)
     next_step(
-        f'steplab predict {out} --at "{fitted.example}"' if out else
+        shell("steplab", "predict", out, "--at", fitted.example) if out else
         f"steplab compare {again(source, target, intrinsic, categorical, extrinsic)} (or save the model with --out)"
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ import typer
 import steplab
 from steplab.cli._import_ncu import register as register_ncu
 from steplab.cli._options import levels, listed, pairs
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell
 
 app = command_app("Make a study's folder from times that other programs measured.")
 OutOption = Annotated[Path | None, typer.Option(metavar="DIR", help="The new folder; by default runs/<name>.")]
@@ -26,16 +26,20 @@ register_ncu(app)
 
 @app.command()
 def kineto(
-    place: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with torch.profiler traces, one per rank.")],
+    places: Annotated[
+        list[Path], typer.Argument(metavar="DIR | FILE…", help="torch.profiler traces, one per rank, or their folder.")
+    ],
     out: OutOption = None,
     known: SetOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Read PyTorch profiler (Kineto) traces, *.json or *.json.gz: one trial, its phases and, if there, its layers.
 
+    The ranks of a run are given as one folder, or file by file.
+
     Example: steplab import kineto traces/ --set network=resnet50,batch_size=32 --out runs/profiled
     """
-    _show(steplab.import_kineto(place, out, levels(known, "--set"), command=_command()), as_json)
+    _show(steplab.import_kineto(places, out, levels(known, "--set"), command=_command()), as_json)
 
 
 @app.command("csv")
@@ -89,4 +93,4 @@ def _show(imported: steplab.ImportedStudy, as_json: bool) -> None:
     show.print(f"{imported.trials} trials, {counts} in {imported.folder}", markup=False)
     for note in imported.notes:
         show.print(note, markup=False)
-    next_step(f"steplab analyze {imported.folder}")
+    next_step(shell("steplab", "analyze", imported.folder))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import steplab
+from steplab.cli._completion import complete_networks
 from steplab.cli._options import pairs, shape
 from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, table
 
@@ -18,7 +19,12 @@ SHORT |= {"adaptive_avg_pool": "pool", "avg_pool": "pool", "max_pool": "pool"}
 
 @app.command()
 def inspect(
-    network: Annotated[str, typer.Argument(help="A built-in network, onnx:FILE or module:PACKAGE.MODULE:FUNCTION.")],
+    network: Annotated[
+        str,
+        typer.Argument(
+            help="A built-in network, onnx:FILE or module:PACKAGE.MODULE:FUNCTION.", autocompletion=complete_networks
+        ),
+    ],
     batch: Annotated[int, typer.Option(min=1, max=2**31, help="Samples in a batch.")] = 1,
     input_: Annotated[str, typer.Option("--input", help="Shape of a sample, e.g. 3x224x224.")] = "",
     classes: Annotated[int, typer.Option(min=0, help="Number of classes; 0 is the network's usual.")] = 0,

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 import steplab
+from steplab.cli._completion import complete_models
 from steplab.cli._options import listed
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell
 
 app = command_app()
 
@@ -18,7 +19,12 @@ app = command_app()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A study's folder.")],
     out: Annotated[Path | None, typer.Option(help="The page; by default DIR/report.html.")] = None,
-    models: Annotated[str, typer.Option(help="Models to fit (generic,ssgd,…), or saved ones: a.json,b.json.")] = "",
+    models: Annotated[
+        str,
+        typer.Option(
+            help="Models to fit (generic,ssgd,…), or saved ones: a.json,b.json.", autocompletion=complete_models
+        ),
+    ] = "",
     figures: Annotated[Path | None, typer.Option(help="Also write SVG, PNG and LaTeX files there.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -35,4 +41,5 @@ def report(
     console().print(f"report: {written.path}", markup=False, soft_wrap=True)
     if figures is not None:
         console().print(f"figures: {len(written.figures)} files in {figures}", markup=False, soft_wrap=True)
-    next_step(f"open {out or folder / 'report.html'} in a browser; it needs no network")
+    page = shell(out or folder / "report.html")
+    next_step(f"open {page} in a browser; it needs no network")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 import steplab
 from steplab.cli._interrupts import listening
-from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, shell, table
 from steplab.core.errors import InputError, allowed
 from steplab.core.trial import describe
 from steplab.core.units import seconds as shown
@@ -41,17 +40,22 @@ def run(
         raise InputError(f"there is no executor {executor!r}", where="--executor", hint=allowed(["local"]))
     planned = steplab.plan(study_file, out, trial or (), modules=modules, tell=_note)
     if dry_run:
-        _show_plan(planned, as_json)
+        _show_plan(planned, _again(study_file, out, modules), as_json)
         return
     from steplab.cli._progress import watching
 
-    with watching(quiet=as_json and not os.isatty(2)) as bar, listening(bar.stopping) as stop:
-        ended = steplab.run_plan(planned, limit, retry_failed=retry_failed, observer=bar, stop=stop)
+    again = _again(study_file, out, modules)
+    try:
+        with watching(planned.varied) as bar, listening(bar.stopping) as stop:
+            ended = steplab.run_plan(planned, limit, retry_failed=retry_failed, observer=bar, stop=stop)
+    except KeyboardInterrupt:
+        next_step(f"{again}  (goes on where it stopped)")
+        raise
     if as_json:
         print_json(ended.document())
     else:
-        console().print(f"{ended.counts} in {planned.folder}", markup=False)
-        next_step(f"steplab analyze {planned.folder}")
+        console().print(f"{ended.counts} in {planned.folder}", markup=False, soft_wrap=True)
+        next_step(_next(ended, planned.folder, again))
     if ended.counts.failed:
         raise typer.Exit(SOME_FAILED)
     if ended.stopped:
@@ -62,7 +66,20 @@ def _note(text: str) -> None:
     console(stderr=True).print(text, markup=False, soft_wrap=True)
 
 
-def _show_plan(planned: steplab.StudyPlan, as_json: bool) -> None:
+def _again(study_file: Path, out: Path | None, modules: Path | None) -> str:
+    """The command that goes on with the study."""
+    given = [("--out", out), ("--modules", modules)]
+    return shell("steplab", "run", study_file, *(word for pair in given if pair[1] is not None for word in pair))
+
+
+def _next(ended: steplab.RunSummary, folder: Path, again: str) -> str:
+    """What to do after a run: go on, look at what went wrong, or analyse."""
+    if ended.counts.left:
+        return f"{again}  (goes on where it stopped)"
+    return shell("steplab", "status" if ended.counts.failed else "analyze", folder)
+
+
+def _show_plan(planned: steplab.StudyPlan, again: str, as_json: bool) -> None:
     """The plan: which trials, how many, how long."""
     if planned.note:
         console(stderr=True).print(planned.note, markup=False, soft_wrap=True)
@@ -79,4 +96,8 @@ def _show_plan(planned: steplab.StudyPlan, as_json: bool) -> None:
     show.print(f"{about.name}: {len(trials)} trials: {configurations}, {replicates} replicates", markup=False)
     show.print("the same in all: " + (describe(planned.same) or "nothing"), markup=False)
     show.print(f"{planned.counts.left} left; estimated time {shown(planned.seconds)} (from {planned.basis})")
-    next_step(f"steplab run {planned.study.path}")
+    missing = planned.missing_environments
+    for sentence in missing:
+        show.print(f"cannot run yet: {sentence}", markup=False)
+    if not missing:
+        next_step(again)

@@ -9,11 +9,12 @@ import typer
 
 import steplab
 from steplab.cli._left_out import tell
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
-from steplab.core.trial import describe
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell, table
+from steplab.core.trial import Config, describe
 
 app = command_app()
 SHOWN = 20
+SHORT = 8  # characters of a trial's id, which `run --trial` takes
 
 
 @app.command()
@@ -33,8 +34,15 @@ def status(
     _show(found)
     if found.unjudged:
         console().print(f"the times of {found.unjudged} trials were not looked at: `steplab analyze {folder}` does")
-    again = f"steplab run {folder / 'study.toml'} --out {folder}"
-    next_step(again if found.counts.left else f"steplab analyze {folder}")
+    next_step(_next(found, folder))
+
+
+def _next(found: steplab.StudyStatus, folder: Path) -> str:
+    """What to do: go on, try again what failed, or analyse."""
+    again = shell("steplab", "run", folder / "study.toml", "--out", folder)
+    if found.counts.left:
+        return again
+    return f"{again} --retry-failed" if found.counts.failed else shell("steplab", "analyze", folder)
 
 
 def _show(found: steplab.StudyStatus) -> None:
@@ -45,8 +53,13 @@ def _show(found: steplab.StudyStatus) -> None:
         show.print(f"{found.doubtful} of the measured trials are doubtful, {found.bad} of these bad")
     unmeasured = (*found.failures, *found.refusals)[:SHOWN]
     if unmeasured:
-        rows = [[trial.status, trial.reason, describe(trial.config)] for trial in unmeasured]
-        show.print(table(["status", "reason", "configuration"], rows, left=3))
+        rows = [[t.trial[:SHORT], t.status, t.reason, _varying(t.config, found)] for t in unmeasured]
+        show.print(table(["trial", "status", "reason", "configuration"], rows, left=4))
     if found.doubts:
-        rows = [[trial.verdict, trial.doubts, describe(trial.config)] for trial in found.doubts]
-        show.print(table(["verdict", "doubts", "configuration"], rows, left=3))
+        rows = [[t.trial[:SHORT], t.verdict, t.doubts, _varying(t.config, found)] for t in found.doubts]
+        show.print(table(["trial", "verdict", "doubts", "configuration"], rows, left=4))
+
+
+def _varying(config: Config, found: steplab.StudyStatus) -> str:
+    """The factors of a trial that tell it from others."""
+    return describe({name: level for name, level in config.items() if name in found.varied})

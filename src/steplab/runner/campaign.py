@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -176,6 +177,33 @@ def check_folder(folder: StudyFolder, study: Study) -> None:
     if not folder.has(folder.study) or not records.done(folder):
         return
     earlier = read_study(folder.study, folder.read)
-    if earlier.protocol != study.protocol:
-        what = "the folder holds trials of another kind or measurement protocol"
-        raise StudyError(what, where=str(folder.root), hint="give another folder with --out, or restore [measure]")
+    changes = _changes(_by_section(earlier), _by_section(study))
+    if changes:
+        what = f"the folder holds trials of another kind or measurement protocol: {'; '.join(changes)}"
+        raise StudyError(what, where=str(folder.root), hint="give another folder with --out, or change that back")
+
+
+def _by_section(study: Study) -> dict[str, object]:
+    """What must not change, by the sections of the study file that say it."""
+    return {study.about.kind if name == "section" else name: value for name, value in study.protocol.items()}
+
+
+def _changes(earlier: Mapping[str, object], now: Mapping[str, object], section: str = "") -> list[str]:
+    """What is not the same in two protocols, field by field.
+
+    >>> _changes({"kind": "step", "measure": {"phases": True}}, {"kind": "step", "measure": {"phases": False}})
+    ['[measure] phases was true and is false']
+    """
+    changes = []
+    for name in dict.fromkeys([*earlier, *now]):
+        before, after = earlier.get(name), now.get(name)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            changes += _changes(before, after, f"[{name}] ")
+        elif before != after:
+            changes.append(f"{section}{name} was {_written(before)} and is {_written(after)}")
+    return changes
+
+
+def _written(value: object) -> str:
+    """A field as a study file has it."""
+    return "not set" if value is None else json.dumps(value, default=str)

@@ -202,6 +202,14 @@ def test_only_steps_that_all_ranks_have_count_and_missing_ranks_are_named(tmp_pa
     assert any("2 steps are left out" in note for note in study.notes)
 
 
+def test_ranks_given_file_by_file_are_those_of_their_folder(tmp_path: Path) -> None:
+    for rank in range(3):
+        written(tmp_path, 1, 2, rank=rank)
+    files = sorted(tmp_path.iterdir())
+    assert read_kineto(files).trials == read_kineto(tmp_path).trials
+    assert len(read_kineto(files[:2]).trials[0].ranks) == 2
+
+
 def test_several_files_of_one_process_are_one_rank(tmp_path: Path) -> None:
     written(tmp_path, 1, 2, pid=5)
     written(tmp_path, 7, 8, pid=5)

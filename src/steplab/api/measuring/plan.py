@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from steplab.api import display
+from steplab.api.measuring.estimate import MOST_FINISHED, Expectation, trials_per_start
 from steplab.api.measuring.status import Counts, counts
-from steplab.core.errors import InputError
+from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.own_code import NO_CODE, CodeUse, OwnCode
-from steplab.core.resolution import Resolved, graph_of
 from steplab.core.trial import Level
 from steplab.core.units import seconds as shown
 from steplab.design import plan as designs
 from steplab.runner.campaign import check_folder
+from steplab.runner.environments import registry
 from steplab.runner.environments.own_code import examine
-from steplab.runner.jobs import GROUP_FACTORS, group_key
 from steplab.store import records
 from steplab.store.brief import Brief
 from steplab.store.overview import overview
@@ -35,11 +34,7 @@ from steplab.study.sections import Study
 log = logging.getLogger("steplab")
 SHOWN = 12  # trials in a notebook
 MOST_LISTED = 100_000  # trials of a plan in its document
-MOST_FINISHED = 200  # trials that tell how long the others take
-MOST_GUESSED = 200  # configurations that are looked at for a first guess
-START_S = 4.0  # a group of ranks, framework imported; refined by finished trials
-ASSUMED_FLOPS_PER_S = 2e10  # one core, for the first guess only
-ASSUMED_OVERHEAD_S = 2e-3
+SHORTEST_ID = 4  # characters that still name a trial
 
 
 @dataclass(frozen=True)
@@ -64,12 +59,17 @@ class StudyPlan:
     @property
     def basis(self) -> str:
         """What the estimated time comes from."""
-        return "finished trials" if self._finished else "a rough guess from the networks' sizes"
+        return self._expectation.basis
 
     @property
     def seconds(self) -> float:
         """The estimated time of the trials that are left."""
-        return estimate(self.study, self.trials, StudyFolder(self.folder), self._finished.keys())
+        return self._expectation.left(self.trials, self._finished.keys())
+
+    @property
+    def missing_environments(self) -> list[str]:
+        """A sentence for each framework of the plan whose environment is missing, and how to make it."""
+        return missing_environments(self.trials)
 
     @property
     def varied(self) -> list[str]:
@@ -86,11 +86,18 @@ class StudyPlan:
         briefs = overview(StudyFolder(self.folder)).briefs
         return {trial: briefs[trial] for trial in self.trials.among(briefs.keys())}
 
+    @cached_property
+    def _expectation(self) -> Expectation:
+        learned = expectation(self.study, self.trials, StudyFolder(self.folder), self._finished.keys())
+        learned.left(self.trials, self._finished.keys())  # looks at the plan's shapes
+        return learned
+
     def document(self) -> dict[str, Any]:
         """What `steplab run --dry-run --json` prints."""
         listed = itertools.islice(self.trials, MOST_LISTED)
         rows = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in listed]
         told = {"seconds": self.seconds, "basis": self.basis, "note": self.note}
+        told |= {"missing_environments": self.missing_environments}
         return self.counts.document() | told | {"plan": rows}
 
     def __repr__(self) -> str:
@@ -161,39 +168,41 @@ def _examined(
 def _selected(trials: designs.Plan, ids: Collection[str]) -> designs.Plan:
     if not ids:
         return trials
-    chosen = trials.selected(ids)
-    known = set(chosen.ids())
-    missing = [name for name in ids if name not in known]
-    if missing:
-        hint = "`steplab run STUDY.toml --dry-run` lists the ids"
-        raise InputError(f"the study has no trial {missing[0]!r}", hint=hint)
-    return chosen
+    whole = [name for short in ids for name in _named(trials, short)]
+    return trials.selected(whole)
 
 
-def estimate(study: Study, trials: designs.Plan, folder: StudyFolder, done: Set[str]) -> float:
-    """Seconds for the trials that are left: from finished ones if there are any, otherwise from the networks' size."""
-    finished = sorted(done)[:MOST_FINISHED]
-    took = [head.seconds for head in records.read_heads(folder, finished)] if finished else []
-    if took:
-        return statistics.fmean(took) * (len(trials) - len(done))
-    configurations = trials.configurations
-    guessed = min(MOST_GUESSED, len(configurations))
-    rows = np.random.default_rng(0).choice(len(configurations), guessed, replace=False)
-    each = statistics.fmean(_guess(trials.resolved(int(row)), study) for row in rows)
-    return each * len(trials) + START_S * _groups(trials)
+def _named(trials: designs.Plan, short: str) -> list[str]:
+    """The id of the only trial whose id begins so."""
+    few = len(short) < SHORTEST_ID
+    matches = [] if few else list(itertools.islice((name for name in trials.ids() if name.startswith(short)), 2))
+    if len(matches) != 1:
+        what = f"{short!r} begins the ids of several trials" if matches else f"the study has no trial {short!r}"
+        raise InputError(what, hint="`steplab run STUDY.toml --dry-run` lists the ids")
+    return matches
 
 
-def _groups(trials: designs.Plan) -> int:
-    """About how many groups of ranks are started: those that differ, anew in each block."""
-    rows = trials.configurations.distinct(GROUP_FACTORS).first
-    few = len(rows) <= MOST_GUESSED
-    starts = len({group_key(trials.resolved(int(row))) for row in rows}) if few else len(rows)
-    blocks = sum(trials.order.size(replicate) > 0 for replicate in range(trials.order.replicates))
-    return min(len(trials), starts * blocks)
+def expectation(study: Study, trials: designs.Plan, folder: StudyFolder, done: Collection[str]) -> Expectation:
+    """How long trials of a study take, by those that are done."""
+    learned = Expectation(study, trials_per_start(study, trials))
+    if not done:
+        return learned
+    if len(done) <= MOST_FINISHED:  # the pauses between some of many would tell nothing
+        learned.learn_from(records.read_heads(folder, sorted(done)))
+    else:
+        for head in records.read_heads(folder, sorted(done)[:MOST_FINISHED]):
+            learned.learn(head.config, head.seconds)
+    return learned
 
 
-def _guess(resolved: Resolved, study: Study) -> float:
-    """Seconds of one trial by its parameters: 6 FLOPs per weight and sample, more for shared weights is ignored."""
-    graph = graph_of(resolved)
-    flops = 6.0 * (graph.parameters if graph else 1e6) * resolved.batch_size
-    return study.kind.iterations(resolved) * (ASSUMED_OVERHEAD_S + flops / ASSUMED_FLOPS_PER_S)
+def missing_environments(trials: designs.Plan) -> list[str]:
+    """A sentence for each environment that the trials need and that is not there."""
+    rows = trials.configurations.distinct(("framework", "environment")).first
+    needed = {(resolved.framework, resolved.environment) for resolved in map(trials.resolved, map(int, rows))}
+    sentences = []
+    for framework, name in sorted(needed):
+        try:
+            registry.find(framework, name)
+        except EnvironmentFault as fault:
+            sentences.append(str(fault))
+    return sentences

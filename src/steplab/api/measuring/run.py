@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from steplab.api.left_out import left_out
-from steplab.api.measuring.plan import StudyPlan, estimate, plan
+from steplab.api.measuring.durations import remember
+from steplab.api.measuring.estimate import Expectation, Guess
+from steplab.api.measuring.plan import StudyPlan, expectation, missing_environments, plan
 from steplab.api.measuring.status import Counts, counts
 from steplab.api.results.results import Results
-from steplab.core.errors import InputError
-from steplab.core.trial import is_failure
+from steplab.core import catalogue
+from steplab.core.errors import EnvironmentFault, InputError
+from steplab.core.record import Record
+from steplab.core.trial import MEASURED, Trial, is_failure
 from steplab.design.plan import Plan
 from steplab.runner.campaign import Campaign
-from steplab.runner.environments import registry
 from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
 from steplab.runner.ranks.private_network import obstacle, open_doors
@@ -42,6 +45,51 @@ class RunObserver(Observer):
 
     def on_begin(self, trials: int, expected_s: float) -> None:
         """The first trial is about to begin; how many are to run, and the seconds that this may take."""
+
+    def on_estimate(self, left_s: float) -> None:
+        """The seconds that the trials left may take, estimated anew from those that have run."""
+
+
+class _Learning(RunObserver):
+    """Passes on what it hears, and after each trial an estimate that has learned from it."""
+
+    def __init__(self, observer: RunObserver, learned: Expectation, guesses: dict[str, Guess], most: int) -> None:
+        self.observer, self.learned, self.left, self.most = observer, learned, guesses, most
+        self.own = Expectation(learned.study, before={})
+        self.since = time.monotonic()
+
+    def on_start(self, trial: Trial) -> None:
+        """A trial begins."""
+        self.observer.on_start(trial)
+
+    def on_progress(self, trial: Trial, news: str) -> None:
+        """A trial has come further."""
+        self.observer.on_progress(trial, news)
+
+    def on_wait(self, trial: Trial, holder: str) -> None:
+        """Only trials of others are left."""
+        self.observer.on_wait(trial, holder)
+
+    def on_tick(self) -> None:
+        """Some time has passed."""
+        self.observer.on_tick()
+
+    def on_record(self, record: Record) -> None:
+        """A trial has ended: what it and the start of its ranks took changes what the others are expected to take."""
+        now = time.monotonic()
+        if record.status == MEASURED:
+            for expected in (self.learned, self.own):
+                expected.learn(record.config, record.seconds, now - self.since - record.seconds)
+        self.since, self.most = now, self.most - 1
+        self.left.pop(record.trial, None)
+        self.observer.on_record(record)
+        self.observer.on_estimate(self.estimate())
+
+    def estimate(self) -> float:
+        """The seconds of what is left to do."""
+        if not self.left:
+            return 0.0
+        return self.learned.seconds(self.left.values()) / len(self.left) * self.most
 
 
 @dataclass(frozen=True)
@@ -114,18 +162,29 @@ def run_plan(
     started = time.monotonic()
     done = trials.among(records.done(folder))
     left = len(trials) - len(done)
-    watching.on_begin(left if limit is None else min(left, limit), estimate(study, trials, folder, done))
+    most = left if limit is None else min(left, limit)
+    learned = expectation(study, trials, folder, done)
+    watching.on_begin(most, learned.left(trials, done, limit))
+    learning = _Learning(watching, learned, learned.guesses(trials, done), most)
     own_code = planned.own_code
-    Campaign(study, trials, folder, own_code.folder, watching, own_code=own_code).run(stop, limit)
+    try:
+        Campaign(study, trials, folder, own_code.folder, learning, own_code=own_code).run(stop, limit)
+    finally:
+        _remember(learning.own)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
 
 
 def check_environments(trials: Plan) -> None:
     """Say which framework's environment is missing: better now than in every record."""
-    rows = trials.configurations.distinct(("framework", "environment")).first
-    needed = [trials.resolved(int(row)) for row in rows]
-    for framework, name in sorted({(resolved.framework, resolved.environment) for resolved in needed}):
-        registry.find(framework, name)
+    for sentence in missing_environments(trials):
+        raise EnvironmentFault(sentence)
+
+
+def _remember(own: Expectation) -> None:
+    """Keep how long the trials of real frameworks took, for the estimates of other studies."""
+    real = {shape: took for shape, took in own.took.items() if catalogue.framework(shape.framework).needs_environment}
+    if real:
+        remember(real)
 
 
 def _warn_of_open_doors(study: Study, observer: RunObserver) -> None:

@@ -68,6 +68,8 @@ class StudyStatus:
     """How far a study is: the counts, what went wrong, and what is doubtful."""
 
     counts: Counts
+    former: int  # trials of levels that the study no longer has; they stay in the tables
+    varied: tuple[str, ...]  # the factors that take more than one level in the study
     seconds: float  # of measuring
     doubtful: int
     bad: int  # of the doubtful ones
@@ -78,11 +80,14 @@ class StudyStatus:
     unreadable: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.counts}; {shown(self.seconds)} of measuring"
+        text = f"{self.counts}; {shown(self.seconds)} of measuring"
+        kept = f"{self.former} more are of levels that the study no longer has; they are analysed with the others"
+        return f"{text}\n{kept}" if self.former else text
 
     def document(self) -> dict[str, Any]:
         """What `steplab status --json` prints."""
         numbers = {"seconds": self.seconds, "doubtful": self.doubtful, "bad": self.bad, "unjudged": self.unjudged}
+        numbers |= {"former": self.former}
         unmeasured = {"failures": _plain(self.failures), "refusals": _plain(self.refusals)}
         rest = {"doubts": _plain(self.doubts), "unreadable": list(self.unreadable)}
         return self.counts.document() | numbers | unmeasured | rest
@@ -127,11 +132,15 @@ def status(folder: Path | str, most: int | None = None) -> StudyStatus:
     seen = overview(place, judged)
     briefs = seen.briefs
     trials, own = own_trials(place, study, briefs.keys())
+    # A trial whose level was taken out of the study file stays in the tables, and so it is counted here.
+    former = len(briefs) - len(own)
     doubted = sorted(trial for trial, brief in briefs.items() if brief.doubts)
     failed = sorted(trial for trial, brief in briefs.items() if is_failure(brief.status))
     refused = sorted(trial for trial, brief in briefs.items() if brief.status == UNSUPPORTED)
     return StudyStatus(
         counts=counts(place, trials, [briefs[trial] for trial in own]),
+        former=former,
+        varied=_varied(study),
         seconds=round(sum(brief.seconds for brief in briefs.values()), 3),
         doubtful=len(doubted),
         bad=sum(briefs[trial].verdict == "bad" for trial in doubted),
@@ -141,6 +150,10 @@ def status(folder: Path | str, most: int | None = None) -> StudyStatus:
         doubts=_doubtful(place, doubted, briefs, most),
         unreadable=seen.problems,
     )
+
+
+def _varied(study: Study) -> tuple[str, ...]:
+    return tuple(name for name, levels in study.factors.items() if not isinstance(levels, tuple) or len(levels) > 1)
 
 
 def _unmeasured(place: StudyFolder, trials: Sequence[str], most: int | None) -> tuple[UnmeasuredTrial, ...]:

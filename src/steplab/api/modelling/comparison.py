@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,11 @@ import pandas as pd
 
 from steplab.api import display
 from steplab.api.modelling.rows import Columns, RowSource, listed, training_rows
+from steplab.core.background import BackgroundProcess
 from steplab.models import load_model_class, offered
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
+from steplab.models.families.tuned import TunedModel
 from steplab.models.families.user_formula import UserFormula
 from steplab.models.formulas.parser import parse_formula
 from steplab.models.judging.selection import (
@@ -28,6 +33,9 @@ from steplab.models.judging.selection import (
 )
 from steplab.store.source import clean_name
 
+DEAREST = "auto"  # fits each of the others several times: as long as all of them together
+FEW = 4  # models that are judged before a further process has started
+Progress = Callable[[str, float], None]
 COLUMNS = ("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s")
 Named = tuple[str, PerformanceModel]
 
@@ -45,6 +53,7 @@ class ComparedModel:
     predicted_rows: int
     fit_seconds: float
     reason: str | None  # why it did not predict all
+    extrapolates: bool = False  # whether it goes on beyond the measured range; a forest is flat there
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,15 @@ class ModelComparison:
     def best(self) -> str | None:
         """The model with the least error, if any could predict."""
         return next((row.model for row in self.rows if row.mape is not None and np.isfinite(row.mape)), None)
+
+    @property
+    def best_outside(self) -> str | None:
+        """Of the models that can extrapolate, the one with the least error, if any could predict.
+
+        Trees and support vectors are flat beyond the measured range, or know nothing there.
+        """
+        able = [row for row in self.rows if row.extrapolates and row.mape is not None and np.isfinite(row.mape)]
+        return able[0].model if able else None
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -124,7 +142,7 @@ def compare(
     holdout: Columns = (),
     formulas: Columns = (),
     notes: Callable[[tuple[str, ...]], None] = lambda notes: None,
-    progress: Callable[[str], None] = lambda model: None,
+    progress: Progress = lambda model, done: None,
 ) -> ModelComparison:
     """Compare performance models on the same held-out rows: random folds, or the ranges that `holdout` names.
 
@@ -142,7 +160,7 @@ def compare(
         holdout: Rows to predict from all others, such as `workers>16`.
         formulas: Formulas of your own; names in them that are no columns are fitted.
         notes: Hears what was assumed about the rows, before anything is fitted.
-        progress: Hears each model's name before it is fitted.
+        progress: Hears the name of the model that is being fitted, and which share of the work is done.
     """
     chosen = training_rows(source, target, intrinsic, categorical, extrinsic)
     asked = [_holdout(text) for text in listed(holdout)]
@@ -150,10 +168,7 @@ def compare(
     y = chosen.y.to_numpy(float)
     splits = range_split(chosen.X, asked) if asked else random_folds(len(y), chosen.groups, folds)
     notes(chosen.notes)
-    results = []
-    for name, model in candidates:
-        progress(name)
-        results.append((name, held_out(model, chosen.X, y, splits, chosen.groups)))
+    results = _judged(candidates, Judge(chosen.X, y, tuple(splits), chosen.groups), progress)
     ranges = [(one.text, one.rows(chosen.X)) for one in asked] if len(asked) > 1 else []
     return ModelComparison(
         target=str(chosen.y.name),
@@ -167,6 +182,47 @@ def compare(
         grouped=chosen.groups is not None,
         notes=chosen.notes,
     )
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The rows that all models are judged on."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    splits: tuple[tuple[np.ndarray, np.ndarray], ...]
+    groups: np.ndarray | None
+
+    def judge(self, model: PerformanceModel, on_split: Callable[[int], None] = lambda done: None) -> HeldOut:
+        """A model's predictions of the held-out rows."""
+        return held_out(model, self.X, self.y, self.splits, self.groups, on_split)
+
+
+def _judged(candidates: Sequence[Named], judge: Judge, progress: Progress) -> list[tuple[str, HeldOut]]:
+    """Every model on the same rows; the one that tries all others by itself is judged in a further process."""
+    apart = [pair for pair in candidates if pair[0] == DEAREST] if len(candidates) > FEW and _cores() > 1 else []
+    here = [pair for pair in candidates if pair not in apart]
+    with contextlib.ExitStack() as stack:
+        pending = {
+            name: stack.enter_context(BackgroundProcess(__name__)).begin(partial(judge.judge, model))
+            for name, model in apart
+        }
+        results = {}
+        for at, (name, model) in enumerate(here):
+
+            def on_split(done: int, at: int = at, name: str = name) -> None:
+                progress(name, (at + done / len(judge.splits)) / len(candidates))
+
+            results[name] = judge.judge(model, on_split)
+        for name, result in pending.items():
+            progress(name, len(here) / len(candidates))
+            results[name] = result()
+    return [(name, results[name]) for name, _ in candidates]
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _holdout(text: str) -> Holdout:
@@ -189,8 +245,13 @@ def _ranked(
     results: Sequence[tuple[str, HeldOut]], y: np.ndarray, rows: np.ndarray | None = None
 ) -> tuple[ComparedModel, ...]:
     """The least error first, but a model that answered for fewer rows never before one that answered for more."""
-    scored = [_scored(name, result, y, rows) for name, result in results]
+    scored = [replace(_scored(name, result, y, rows), extrapolates=extrapolates(name)) for name, result in results]
     return tuple(sorted(scored, key=lambda row: (-row.predicted_rows, row.mape or row.mae or 0.0)))
+
+
+def extrapolates(name: str) -> bool:
+    """Whether a model goes on beyond the measured range: those that learn from points alone do not."""
+    return name.startswith("formula") or not issubclass(load_model_class(name), TunedModel)
 
 
 def _scored(name: str, result: HeldOut, y: np.ndarray, rows: np.ndarray | None) -> ComparedModel:

@@ -41,17 +41,21 @@ class ImportedStudy:
 
 
 def import_kineto(
-    folder: Path | str, out: Path | str | None = None, known: Known | None = None, *, command: str = ""
+    places: Path | str | Sequence[Path | str],
+    out: Path | str | None = None,
+    known: Known | None = None,
+    *,
+    command: str = "",
 ) -> ImportedStudy:
     """Read PyTorch profiler (Kineto) traces, one per rank: one trial, its phases and, if there, its layers.
 
     Args:
-        folder: The folder with the traces, `*.json` or `*.json.gz`.
+        places: The folder with the traces, `*.json` or `*.json.gz`, or the traces themselves.
         out: The new study's folder, by default `runs/<name>`.
         known: What the traces do not say, such as `{"network": "resnet50", "batch_size": 32}`.
         command: What the records name as the command that repeats the import.
     """
-    return _written(read_kineto(Path(folder), _checked(known)), out, command)
+    return _written(read_kineto(_paths(places), _checked(known)), out, command)
 
 
 def import_csv(
@@ -75,9 +79,8 @@ def import_csv(
         factors: The columns that were varied.
         command: What the records name as the command that repeats the import.
     """
-    paths = [Path(files)] if isinstance(files, Path | str) else [Path(file) for file in files]
     wishes = Wishes(dict(columns or {}), unit, listed(factors), _checked(known))
-    return _written(read_times(paths, wishes), out, command)
+    return _written(read_times(_paths(files), wishes), out, command)
 
 
 def import_extrap(
@@ -93,6 +96,10 @@ def import_extrap(
         command: What the records name as the command that repeats the import.
     """
     return _written(read_extrap(Path(file), region, _checked(known)), out, command)
+
+
+def _paths(places: Path | str | Sequence[Path | str]) -> list[Path]:
+    return [Path(places)] if isinstance(places, Path | str) else [Path(place) for place in places]
 
 
 def _checked(known: Known | None) -> dict[str, Level]:

@@ -13,6 +13,8 @@ from steplab.models.base import Array, PerformanceModel, folds, numbers
 from steplab.models.learned.encoding import Encoding, TargetScale, encoding, target_scale
 
 TUNING_FOLDS = 3
+# scikit-learn would check options and rows again for each of thousands of small trees: a quarter of their time.
+UNCHECKED = {"skip_parameter_validation": True, "assume_finite": True}
 Setting = dict[str, float]
 
 

@@ -152,12 +152,13 @@ class HeldOut:
 
 def held_out(
     model: PerformanceModel, frame: pd.DataFrame, y: Array, splits: Sequence[tuple[Array, Array]],
-    groups: Array | None = None,
+    groups: Array | None = None, on_split: Callable[[int], None] = lambda done: None,
 ) -> HeldOut:  # fmt: skip
     """Fit to the training rows of each split and predict its test rows; a failing model gives its reason."""
     predicted, low, high = (np.full(len(y), np.nan) for _ in range(3))
     seconds, reason = 0.0, ""
-    for train, test in splits:
+    for at, (train, test) in enumerate(splits):
+        on_split(at)
         started = time.perf_counter()
         try:
             fitted = clone(model).fit(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pandas as pd
 from scipy.optimize import least_squares
 
 from steplab.models.formulas.formula import Formula, Node, column, number, op
-from steplab.models.formulas.parser import coefficients, filled, parse_formula
+from steplab.models.formulas.parser import coefficients, filled, parse_formula, with_columns
 
 Array = np.ndarray
 SYMBOLS = "add,mul,div,sqrt,log,constant,variable"
@@ -27,6 +28,7 @@ MOST_ROWS = 1_000
 # How far beyond each measured border a candidate must stay sane, as a factor.
 REACH = 4.0
 NEGLIGIBLE = 1e-4
+ROOT_OF_EPSILON = math.sqrt(np.finfo(float).eps)  # the step of a forward difference
 GATHERED: dict[str, Callable[[list[float]], float]] = {"add": sum, "mul": math.prod}
 
 
@@ -112,15 +114,42 @@ def refitted(tree: Node, frame: pd.DataFrame, z: Array, weight: Array) -> Node:
     """The same expression with the numbers that suit these rows best, in relative errors."""
     shape, start = opened(tree)
     names = coefficients(shape)
-
-    def residuals(theta: Array) -> Array:
-        value = Formula(filled(shape, dict(zip(names, theta, strict=True)))).evaluate(frame)
-        return np.asarray(np.clip(np.nan_to_num((value - z) * weight, nan=1e3), -1e3, 1e3))
-
     if not names:
         return tree
-    descent = least_squares(residuals, start, x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=25)
+    misses = _Misses(
+        Formula(with_columns(shape)), {str(name): frame[name].to_numpy(float) for name in frame}, z, weight
+    )
+    descent = least_squares(misses.at, start, misses.slopes, x_scale="jac", loss="soft_l1", f_scale=0.1, max_nfev=25)
     return filled(shape, dict(zip(names, (float(value) for value in descent.x), strict=True)))
+
+
+@dataclass(frozen=True)
+class _Misses:
+    """The relative errors of an expression in its coefficients c0, c1 …; many of their values are computed at once."""
+
+    shape: Formula
+    columns: Mapping[str, Array]
+    z: Array
+    weight: Array
+
+    def at(self, theta: Array) -> Array:
+        """The error of each row."""
+        return np.asarray(self._of_all(theta[None, :])[0])
+
+    def slopes(self, theta: Array) -> Array:
+        """Forward differences, rows × coefficients: those of all coefficients in one evaluation."""
+        step = ROOT_OF_EPSILON * np.where(theta < 0, -1.0, 1.0) * np.maximum(1.0, np.abs(theta))
+        step = (theta + step) - theta  # as it is after rounding
+        errors = self._of_all(np.vstack([theta, theta + np.diag(step)]))
+        return np.asarray((errors[1:] - errors[0]).T / step)
+
+    def _of_all(self, thetas: Array) -> Array:
+        """The errors for several vectors of coefficients, vectors × rows."""
+        many, rows = len(thetas), len(self.z)
+        values = {name: np.tile(column, many) for name, column in self.columns.items()}
+        values |= {f"c{k}": np.repeat(thetas[:, k], rows) for k in range(thetas.shape[1])}
+        errors = (self.shape.values(values, many * rows).reshape(many, rows) - self.z) * self.weight
+        return np.asarray(np.clip(np.nan_to_num(errors, nan=1e3), -1e3, 1e3))
 
 
 def sane(tree: Node, frame: pd.DataFrame, z: Array) -> bool:

@@ -17,6 +17,7 @@ from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.framework import Framework
 from steplab.core.home import home
 from steplab.runner.environments import worker
+from steplab.runner.environments.installer import install
 from steplab.runner.environments.variants import VERSION, Variant, failure
 
 PROBE_S = 600.0  # the first import of a framework may take long
@@ -124,7 +125,7 @@ def create(variant: Variant, say: Callable[[str], None], name: str = "") -> Envi
             return find(declared.name, name)
         _discard(name)
         say(f"{name}: installing {', '.join(word for step in installs for word in step)}")
-        python = _venv(name, installs, lock)
+        python = _venv(name, installs, lock, lambda news: say(f"{name}: {news}"))
         environment = _register(name, declared.name, python, installs)
     say(f"{name}: {environment.version} ready in {folder(name)}")
     return environment
@@ -229,20 +230,16 @@ def _discard(name: str) -> None:
     shutil.rmtree(folder(name), ignore_errors=True)
 
 
-def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int) -> Path:
+def _venv(name: str, installs: tuple[tuple[str, ...], ...], lock: int, say: Callable[[str], None]) -> Path:
     base = getattr(sys, "_base_executable", sys.executable)
     log = _log(name)
     python = folder(name) / "bin" / "python"
     # -P: nothing is imported from where we are.
     pip = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     for command in ([base, "-P", "-m", "venv", str(folder(name))], *([*pip, *step] for step in installs)):
-        with log.open("ab") as file:
-            before = file.tell()
-            # An installer that outlives this process keeps the lock, and nobody sweeps what it writes.
-            code = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False, pass_fds=(lock,)
-            ).returncode
-        if code:
+        before = log.stat().st_size if log.exists() else 0
+        # An installer that outlives this process keeps the lock, and nobody sweeps what it writes.
+        if install(command, log, lock, say):
             _discard(name)
             why = failure(log.read_bytes()[before:].decode("utf-8", "replace").splitlines())
             raise EnvironmentFault(f"{name}: cannot be installed{f': {why}' if why else ''}; its log is {log}")

@@ -29,9 +29,10 @@ NANO = 1e-9
 MODULE = "nn.Module: "
 
 
-def read_kineto(place: Path, said: Mapping[str, Level] | None = None) -> ForeignStudy:
-    """The traces of a folder as a study; `said` is what the traces do not tell (network, batch_size, …)."""
-    by_rank = _by_rank([read_trace(path) for path in trace_files(place)])
+def read_kineto(place: Path | Sequence[Path], said: Mapping[str, Level] | None = None) -> ForeignStudy:
+    """The traces of a folder, or given one by one, as a study; `said` is what the traces do not tell (network, …)."""
+    places = [place] if isinstance(place, Path) else list(place)
+    by_rank = _by_rank([read_trace(path) for one in places for path in trace_files(one)])
     common = _common_steps(by_rank)
     ranks = tuple(_rank(rank, traces, common) for rank, traces in sorted(by_rank.items()))
     first = next(iter(by_rank.values()))[0]
@@ -40,7 +41,9 @@ def read_kineto(place: Path, said: Mapping[str, Level] | None = None) -> Foreign
     versions["overlap_method"] = "profiler" if "overlap" in ranks[0].modes else "none"
     known: dict[str, Level] = {"optimizer": next(optimizers(first), UNKNOWN)}
     trial = ForeignTrial(config, 0, ranks, known, versions, ranks[0].host, _started(first))
-    return ForeignStudy(study_name(place), "kineto", str(place), (trial,), tuple(_notes(by_rank, common, config)))
+    name = study_name(places[0] if len(places) == 1 else places[0].absolute().parent)
+    source = ", ".join(map(str, places))
+    return ForeignStudy(name, "kineto", source, (trial,), tuple(_notes(by_rank, common, config)))
 
 
 def _by_rank(traces: Sequence[KinetoTrace]) -> dict[int, list[KinetoTrace]]:
