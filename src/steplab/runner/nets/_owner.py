@@ -45,7 +45,7 @@ def main() -> None:
     try:
         _write(folder / (spec["name"] + ".json"), note)
     except OSError as error:
-        sys.exit("%s cannot be written (%s)" % (folder, error.strerror))
+        sys.exit(f"{folder} cannot be written ({error.strerror})")
     os.write(1, b"kept\n")
     _stay(folder / (spec["name"] + ".json"))
 
@@ -58,7 +58,7 @@ def make(spec: dict[str, Any]) -> dict[str, Any]:
     _hosts_file(names)
     mounts = _held("mnt")
     _call("unshare", CLONE_NEWNET | CLONE_NEWUTS)
-    _name("%s-switch" % spec["name"])
+    _name("{}-switch".format(spec["name"]))
     switch = _held("net")
     _ip("link add br0 type bridge", "link set br0 up", "link set lo up")
     hosts = [_host(number, name, address, switch) for number, (name, address) in enumerate(names)]
@@ -84,14 +84,14 @@ def _own_user_namespace() -> int | None:
 def _hosts_file(names: list[tuple[str, str]]) -> None:
     """The hosts know each other's names, and no others."""
     if _libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None):
-        raise Refused("no mount namespace can be made (%s)" % os.strerror(ctypes.get_errno()))
-    lines = ["127.0.0.1 localhost", *("%s %s" % (address, name) for name, address in names)]
+        raise Refused(f"no mount namespace can be made ({os.strerror(ctypes.get_errno())})")
+    lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in names)]
     with tempfile.NamedTemporaryFile("w", prefix="steplab-hosts-") as file:
         file.write("\n".join(lines) + "\n")
         file.flush()
         os.chmod(file.name, 0o644)
         if _libc.mount(os.fsencode(file.name), b"/etc/hosts", None, MS_BIND, None):
-            raise Refused("/etc/hosts cannot be replaced (%s)" % os.strerror(ctypes.get_errno()))
+            raise Refused(f"/etc/hosts cannot be replaced ({os.strerror(ctypes.get_errno())})")
     # The file is gone from its folder now, and stays as long as it is mounted.
 
 
@@ -102,7 +102,7 @@ def _host(number: int, name: str, address: str, switch: int) -> dict[str, Any]:
     _ip(
         "link set lo up",
         "link add eth0 type veth peer name port%d netns /proc/%d/fd/%d" % (number, os.getpid(), switch),
-        "addr add %s/24 dev eth0" % address,
+        f"addr add {address}/24 dev eth0",
         "link set eth0 up",
     )
     return {"name": name, "address": address, "net": _held("net"), "uts": _held("uts")}
@@ -115,7 +115,7 @@ def _port(number: int) -> tuple[str, str]:
 def _name(name: str) -> None:
     encoded = name.encode()
     if _libc.sethostname(encoded, len(encoded)):
-        raise Refused("a host cannot be given a name (%s)" % os.strerror(ctypes.get_errno()))
+        raise Refused(f"a host cannot be given a name ({os.strerror(ctypes.get_errno())})")
 
 
 def _held(kind: str) -> int:
@@ -130,14 +130,14 @@ def _ip(*lines: str) -> None:
             ["ip", "-batch", "-"], input="\n".join(lines), text=True, capture_output=True, check=False
         )
     except OSError as error:
-        raise Refused("`ip` cannot be started (%s); Debian has it in iproute2" % error.strerror) from None
+        raise Refused(f"`ip` cannot be started ({error.strerror}); Debian has it in iproute2") from None
     if done.returncode:
-        raise Refused("`ip` says: %s" % (done.stderr.strip().splitlines() or ["nothing"])[0])
+        raise Refused("`ip` says: {}".format((done.stderr.strip().splitlines() or ["nothing"])[0]))
 
 
 def _call(name: str, argument: int) -> None:
     if getattr(_libc, name)(argument):
-        raise Refused("this system allows no namespaces to this user (%s)" % os.strerror(ctypes.get_errno()))
+        raise Refused(f"this system allows no namespaces to this user ({os.strerror(ctypes.get_errno())})")
 
 
 def _write(path: Path, note: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import subprocess
 from collections.abc import Sequence
 
