@@ -73,7 +73,8 @@ __all__ = [
     "__version__", "add_environment", "ceilings", "check_dataset", "check_environments", "compare",
     "create_environment", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
     "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "net_down",
-    "net_up", "nets", "open", "plan", "read_study", "roofline", "run", "run_plan", "scan_penalty", "serve", "support_matrix",
+    "net_up", "nets", "open", "plan", "read_study", "roofline", "run", "run_plan", "scan_penalty", "serve",
+    "support_matrix",
 ]  # fmt: skip
 
 

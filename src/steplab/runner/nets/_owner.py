@@ -76,8 +76,8 @@ def _own_user_namespace() -> int | None:
         return None
     _call("unshare", CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-    Path("/proc/self/uid_map").write_text("0 %d 1" % user, encoding="ascii")
-    Path("/proc/self/gid_map").write_text("0 %d 1" % group, encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
     return _held("user")
 
 
@@ -89,7 +89,7 @@ def _hosts_file(names: list[tuple[str, str]]) -> None:
     with tempfile.NamedTemporaryFile("w", prefix="steplab-hosts-") as file:
         file.write("\n".join(lines) + "\n")
         file.flush()
-        os.chmod(file.name, 0o644)
+        Path(file.name).chmod(0o644)
         if _libc.mount(os.fsencode(file.name), b"/etc/hosts", None, MS_BIND, None):
             raise Refused(f"/etc/hosts cannot be replaced ({os.strerror(ctypes.get_errno())})")
     # The file is gone from its folder now, and stays as long as it is mounted.
@@ -101,7 +101,7 @@ def _host(number: int, name: str, address: str, switch: int) -> dict[str, Any]:
     _name(name)
     _ip(
         "link set lo up",
-        "link add eth0 type veth peer name port%d netns /proc/%d/fd/%d" % (number, os.getpid(), switch),
+        f"link add eth0 type veth peer name port{number} netns /proc/{os.getpid()}/fd/{switch}",
         f"addr add {address}/24 dev eth0",
         "link set eth0 up",
     )
@@ -109,7 +109,7 @@ def _host(number: int, name: str, address: str, switch: int) -> dict[str, Any]:
 
 
 def _port(number: int) -> tuple[str, str]:
-    return "link set port%d master br0" % number, "link set port%d up" % number
+    return f"link set port{number} master br0", f"link set port{number} up"
 
 
 def _name(name: str) -> None:
@@ -142,14 +142,14 @@ def _call(name: str, argument: int) -> None:
 
 def _write(path: Path, note: dict[str, Any]) -> None:
     """The note, whole or not at all, and never in place of another one; locked as long as this process lives."""
-    half = path.with_name(".%s.%d" % (path.name, os.getpid()))
+    half = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)  # kept open on purpose
     fcntl.flock(file, fcntl.LOCK_EX)
     os.write(file, json.dumps(note).encode())
     try:
         os.link(half, path)
     finally:
-        os.unlink(half)
+        half.unlink()
 
 
 def _stay(note: Path) -> None:

@@ -83,7 +83,7 @@ def down(name: str) -> Net:
 def _processes(net: Net) -> list[int]:
     """The processes in a net's hosts."""
     with contextlib.suppress(OSError):
-        networks = {os.stat(f"/proc/{net.pid}/fd/{number}").st_ino for number in [host.net for host in net.hosts]}
+        networks = {Path(f"/proc/{net.pid}/fd/{host.net}").stat().st_ino for host in net.hosts}
         return [pid for pid in _all_processes() if _network(pid) in networks]
     return []
 
@@ -94,7 +94,7 @@ def _all_processes() -> list[int]:
 
 def _network(pid: int) -> int:
     with contextlib.suppress(OSError):
-        return os.stat(f"/proc/{pid}/ns/net").st_ino
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How fast the lines of a cluster in a box are: token buckets at both ends of each, and a delay where the kernel has it.
+"""How fast the lines of a cluster in a box are: token buckets at both ends, and a delay where the kernel has it.
 
 A bucket lets a burst through at full speed, so messages of up to that size are not slowed down by it.
 """

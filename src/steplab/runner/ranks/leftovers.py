@@ -13,7 +13,7 @@ from steplab.runner.ranks import group_folder
 
 
 def sweep() -> None:
-    """Remove the rooms, temporary folders, half-made data sets and environments, dead nets of this user's killed commands."""
+    """Remove what this user's killed commands left: rooms, temporary folders, half-made data and environments, nets."""
     group_folder.sweep()
     atomic.sweep(Path(tempfile.gettempdir()))
     atomic.sweep(home() / "data")
