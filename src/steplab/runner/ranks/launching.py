@@ -53,6 +53,7 @@ class ProcessEnd:
 
     members: tuple[int, ...]
     code: int
+    reason: str = ""  # where the launcher knows more than the code tells
 
 
 class Launcher(Protocol):
