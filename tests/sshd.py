@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pwd
 import signal
 import subprocess
 import time
@@ -16,7 +17,9 @@ from steplab.runner.nets.net import Net, NetHost
 from steplab.runner.nets.shaping import enter
 
 CONFIG = """
+{hosts}
 Host *
+    SendEnv STEPLAB_TEST_MARK
     User {user}
     IdentityFile {folder}/key
     IdentitiesOnly yes
@@ -32,9 +35,11 @@ StrictModes no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
+AcceptEnv STEPLAB_TEST_MARK
 """
+# A laboratory outside of the net, as a test is, has an `ssh` that speaks from the net's first host.
 WRAPPER = """#!/bin/sh
-exec /usr/bin/ssh -F {folder}/config "$@"
+exec nsenter --net=/proc/{owner}/fd/{first} /usr/bin/ssh -F {folder}/config "$@"
 """
 PATIENCE_S = 60.0
 
@@ -70,8 +75,7 @@ class Servers:
         Path("/run/sshd").mkdir(exist_ok=True)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / "key"], check=True)
         for name, text in (("config", CONFIG), ("server", SERVER), ("ssh", WRAPPER)):
-            user = os.environ.get("USER", "root")
-            (self.folder / name).write_text(text.format(folder=self.folder, user=user))
+            (self.folder / name).write_text(text.format(**self._words()))
         (self.folder / "ssh").chmod(0o755)
         for host in self.net.hosts[1:]:
             command = ["/usr/sbin/sshd", "-D", "-e", "-f", self.folder / "server"]
@@ -79,6 +83,17 @@ class Servers:
                 self.running[host.name] = inside(self.net, host, command, stderr=log, start_new_session=True)
         for name in self.names:
             self._await(name)
+
+    def _words(self) -> dict[str, object]:
+        hosts = "\n".join(f"Host {host.name}\n    HostName {host.address}" for host in self.net.hosts)
+        user = pwd.getpwuid(os.getuid()).pw_name
+        return {
+            "folder": self.folder,
+            "user": user,
+            "hosts": hosts,
+            "owner": self.net.pid,
+            "first": self.net.hosts[0].net,
+        }
 
     def _await(self, name: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -89,11 +104,9 @@ class Servers:
             time.sleep(0.05)
 
     def switch_off(self, name: str) -> None:
-        """As if the plug were pulled: every process of the host stops for ever, and its line is silent."""
+        """As if its cable were pulled: the host is silent, and nobody is told."""
         host = next(host for host in self.net.hosts if host.name == name)
-        subprocess.run(["true"], check=True)
-        command = ["ip", "link", "set", "eth0", "down"]
-        inside(self.net, host, command).wait()
+        assert inside(self.net, host, ["ip", "link", "set", "eth0", "down"]).wait() == 0
 
     def stop(self) -> None:
         """Stop all, with whatever they have started."""
