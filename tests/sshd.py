@@ -105,8 +105,15 @@ class Servers:
 
     def switch_off(self, name: str) -> None:
         """As if its cable were pulled: the host is silent, and nobody is told."""
+        self._link(name, "down")
+
+    def switch_on(self, name: str) -> None:
+        """Put the cable back."""
+        self._link(name, "up")
+
+    def _link(self, name: str, state: str) -> None:
         host = next(host for host in self.net.hosts if host.name == name)
-        assert inside(self.net, host, ["ip", "link", "set", "eth0", "down"]).wait() == 0
+        assert inside(self.net, host, ["ip", "link", "set", "eth0", state]).wait() == 0
 
     def stop(self) -> None:
         """Stop all, with whatever they have started."""

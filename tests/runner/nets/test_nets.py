@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,12 +184,10 @@ def test_the_nets_owner_does_not_wait_for_a_caller_who_is_killed(no_orphans: Cal
         (("a", "--delay", "soon"), "the delay 'soon' must be a time such as '1ms'"),
     ],
 )
-def test_a_wrong_wish_is_one_sentence(
-    arguments: tuple[str, ...], sentence: str, steplab: Callable[..., object]
-) -> None:
+def test_a_wrong_wish_is_one_sentence(arguments: tuple[str, ...], sentence: str, steplab: Callable[..., Any]) -> None:
     ran = steplab("net", "up", *arguments)
-    assert (ran.code, len(ran.err.splitlines())) == (1, 1)  # type: ignore[attr-defined]
-    assert sentence in ran.err  # type: ignore[attr-defined]
+    assert (ran.code, len(ran.err.splitlines())) == (1, 1)
+    assert sentence in ran.err
 
 
 FORBIDDEN = 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$0" net up box'
@@ -204,5 +203,5 @@ def test_without_the_rights_there_is_one_sentence() -> None:
 
 def test_without_the_commands_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match="`ip` cannot be started .* Debian has it in iproute2"):
+    with pytest.raises(EnvironmentFault, match=r"`ip` cannot be started .* Debian has it in iproute2"):
         making.up("box", 2)

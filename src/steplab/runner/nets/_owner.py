@@ -32,7 +32,9 @@ class Refused(Exception):
 
 
 def main() -> None:
-    """Make the net, say so, keep it."""
+    """Make the net, say so, keep it; as nobody's child, for it outlives whoever asked."""
+    if os.fork():
+        os._exit(0)
     spec = json.loads(sys.stdin.readline())
     try:
         note = make(spec)

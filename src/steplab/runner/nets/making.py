@@ -50,16 +50,13 @@ def up(name: str, hosts: int = 2, rate: str = UNSHAPED, delay: str = "") -> Net:
     sweep()
     if name in {net.name for net in nets()}:
         raise InputError(f"there is a net {name!r} already", hint=f"end it with `steplab net down {name}`")
-    owner = _start(wish)
-    try:
+    with _start(wish) as owner:  # whose end of the line ends it, too, before it has promised to keep the net
         net = _kept(owner, name)
+    try:
         shaping.shape(net, wish.rate)
     except BaseException:
-        owner.kill()
-        owner.wait()
-        note(name).unlink(missing_ok=True)
+        down(name)
         raise
-    owner.returncode = 0  # it outlives this process, which need not wait for it
     return net
 
 
