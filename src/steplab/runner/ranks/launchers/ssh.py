@@ -33,8 +33,9 @@ class SshLauncher(ProcessLauncher):
         return process
 
     def _document(self, number: int) -> bytes:
-        python, program = self.launch.command
-        worker = ssh.archive(Path(program)) if Path(program).is_dir() else b""
+        python, *rest = self.launch.command
+        program = rest[0] if rest else ""
+        worker = ssh.archive(Path(program)) if program and Path(program).is_dir() else b""
         said = {
             "task": "run", "number": number, "channel": self.launch.channel, "token": self.launch.folder.token,
             "python": ssh.places(python), "program": program,
