@@ -28,8 +28,9 @@ class SshLauncher(ProcessLauncher):
     def _there(self, number: int) -> Process:
         place, log = self.launch.placements[number], self.launch.folder.log(number)
         destination = self.launch.reach.get(place.host) or place.host
+        document = self._document(number)
         process = spawn(ssh.command(destination), (number,), log, self.launch.variables, stdin=subprocess.PIPE)
-        _write(process, self._document(number))
+        _write(process, document)
         return process
 
     def _document(self, number: int) -> bytes:
