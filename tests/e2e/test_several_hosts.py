@@ -116,9 +116,7 @@ def test_frameworks_run_in_a_box(framework: str, net: Net, write: Write, steplab
     assert steplab("run", study, "--out", "out", timeout=PATIENCE_S).code == 0
     (record,) = all_records(study.parent / "out")
     assert places(record) == [(host.name, 0, host.address) for host in net.hosts[:2]]
-    assert [host.machine.host for host in record.hosts] == [
-        host.name for host in net.hosts[:2]
-    ]  # as they say themselves
+    assert [host.machine.host for host in record.hosts] == [host.name for host in net.hosts[:2]]
     assert all(host.versions[framework] == record.versions[framework] for host in record.hosts)
     assert record.hosts[0].other_cpu_s is not None
 

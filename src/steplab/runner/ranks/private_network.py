@@ -38,9 +38,11 @@ class PrivateNetwork:
     def enter(self) -> None:
         """Put the calling process into it; for a child between fork and exec."""
         assert _libc is not None
+        here = Path.cwd()
         for kind, descriptor in self.descriptors:
             if _libc.setns(descriptor, kind):
                 raise OSError(ctypes.get_errno(), "a rank cannot enter its private network")
+        os.chdir(here)  # a mount namespace begins at its root
 
     def close(self) -> None:
         """Let it go; it ends with the last process in it."""
