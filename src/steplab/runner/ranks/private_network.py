@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from steplab.core import catalogue
+from steplab.core import catalogue, placement
 from steplab.runner.ranks import _namespace
-from steplab.study.sections import Study
+from steplab.study.sections import Factor, Study
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -94,10 +94,19 @@ def die_with(laboratory: int) -> None:
 
 def open_doors(study: Study) -> list[str]:
     """What of a study's trials other users of this machine could reach, because ranks get no private network here."""
-    workers, frameworks = study.factors.get("workers", (1,)), study.factors.get("framework", ("torch",))
-    several = any(level != 1 for level in workers) if isinstance(workers, tuple) else workers.high > 1
-    doors = _doors(map(str, frameworks)) if several and isinstance(frameworks, tuple) else []
+    doors = doors_of(study)
     return doors if doors and obstacle() else []
+
+
+def doors_of(study: Study) -> list[str]:
+    """What the ranks of a study's trials let in, where they have no private network."""
+    frameworks = study.factors.get("framework", ("torch",))
+    several = any(_several(study.factors.get(name, (1,))) for name in placement.FACTORS)
+    return _doors(map(str, frameworks)) if several and isinstance(frameworks, tuple) else []
+
+
+def _several(factor: Factor) -> bool:
+    return any(level != 1 for level in factor) if isinstance(factor, tuple) else factor.high > 1
 
 
 def _doors(frameworks: Iterable[str]) -> list[str]:
