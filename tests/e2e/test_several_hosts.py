@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sshd
 
+from steplab import open as opened
 from steplab.core.record import Record
 from steplab.core.resolution import resolve
 from steplab.kinds.step import StepKind
@@ -97,6 +98,14 @@ def test_a_trial_in_a_box_says_where_each_rank_was(net: Net, write: Write, stepl
     trials = load(study.parent / "out").trials
     assert sorted(trials["nodes"]) == [3, 3, 4, 4]
     assert set(trials["rank_hosts"]) == {",".join(host.name for host in net.hosts[:n]) for n in (3, 4)}
+
+
+def test_nodes_scale_as_workers_do(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
+    study = write(nodes=[1, 2, 3], placement=f"net:{net.name}")
+    assert steplab("run", study, "--out", "out").code == 0
+    (series,) = opened(study.parent / "out").analyze().analysis.scaling
+    assert [point.workers for point in series.points] == [1, 2, 3]
+    assert "nodes" not in series.factors
 
 
 def test_several_ranks_on_a_host_are_numbered_there(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
