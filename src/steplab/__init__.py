@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         create_environment,
         environments,
     )
+    from steplab.api.machine.nets import NetInfo, net_down, net_up, nets
     from steplab.api.measuring.plan import StudyPlan, plan, read_study
     from steplab.api.measuring.run import RunObserver, RunSummary, run, run_plan
     from steplab.api.measuring.starter import init
@@ -67,13 +68,14 @@ __version__ = "0.3.0.dev0"
 
 __all__ = [
     "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
-    "ModelComparison", "ModelError", "NetworkReport", "NotEnoughData", "PenaltyScan", "Predictions",
+    "ModelComparison", "ModelError", "NetInfo", "NetworkReport", "NotEnoughData", "PenaltyScan", "Predictions",
     "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
     "Stop", "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
     "WrittenReport", "__version__", "add_environment", "ceilings", "check_dataset", "check_environments", "compare",
     "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
-    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "open",
-    "plan", "read_study", "roofline", "run", "run_plan", "scan_penalty", "serve", "support_matrix",
+    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "net_down",
+    "net_up", "nets", "open", "plan", "read_study", "roofline", "run", "run_plan", "scan_penalty", "serve",
+    "support_matrix",
 ]  # fmt: skip
 
 

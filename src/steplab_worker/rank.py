@@ -11,7 +11,7 @@ import time
 import traceback
 from typing import Any, Dict, List, NoReturn, Optional
 
-from steplab_worker import limits, sources, variables
+from steplab_worker import devices, limits, sources, variables
 from steplab_worker.channel import Channel
 from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob, TrialJob
@@ -95,6 +95,7 @@ def _open(group: GroupJob, rendezvous: Rendezvous) -> Any:
     """The framework's adapter; an auxiliary process serves until the group ends."""
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
+    devices.choose(group.placement.device)
     sys.path.extend(group.python_path)  # last: nothing there takes the place of an installed package
     module = _adapter_module(group.framework, group.adapter_file)
     if group.role == "rank":
@@ -121,7 +122,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
-    before = limits.used()
+    before, busy = limits.used(), limits.busy_s()
     try:
         session = _session(adapter, job)
         try:
@@ -131,7 +132,8 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     finally:
         limits.limit_memory(0)
     after = limits.used()
-    return Result(measurement, Usage(after["cpu_s"] - before["cpu_s"], after["peak_bytes"]))
+    host_s = None if busy is None else max(0.0, (limits.busy_s() or busy) - busy)
+    return Result(measurement, Usage(after["cpu_s"] - before["cpu_s"], after["peak_bytes"], host_s))
 
 
 def _session(adapter: Any, job: TrialJob) -> Any:

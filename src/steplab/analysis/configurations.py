@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.unknown_work import is_shared
+from steplab.core import placement
 from steplab.core.trial import Level, plain_level
 
 Indices = NDArray[np.int64]
@@ -55,10 +56,15 @@ class Configurations:
             for levels in (zip(*columns, strict=True) if columns else [()] * len(self))
         ]
 
+    @property
+    def scale(self) -> str:
+        """The factor that counts the workers: itself, or the nodes that a study gives in its place."""
+        return next((name for name in placement.FACTORS if name in self.keys), "workers")
+
     @cached_property
     def series(self) -> Indices:
         """The series of each configuration: all that it shares with others is everything but the workers."""
-        return _numbered(self.rows.iloc[self.first], [name for name in self.keys if name != "workers"])[0]
+        return _numbered(self.rows.iloc[self.first], [name for name in self.keys if name != self.scale])[0]
 
     @cached_property
     def machine_users(self) -> Indices:

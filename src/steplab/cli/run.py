@@ -10,7 +10,6 @@ import typer
 import steplab
 from steplab.cli._interrupts import listening
 from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, shell, table
-from steplab.core.errors import InputError, allowed
 from steplab.core.trial import describe
 from steplab.core.units import seconds as shown
 
@@ -24,7 +23,7 @@ SHOWN_TRIALS = 12
 def run(
     study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study to run.")],
     out: Annotated[Path | None, typer.Option(help="The study's folder; by default runs/<study name>.")] = None,
-    executor: Annotated[str, typer.Option(help="Where trials run: local.")] = "local",
+    executor: Annotated[str, typer.Option(help="Where trials run: local, hosts.")] = "local",
     limit: Annotated[int | None, typer.Option(min=0, help="Run at most that many trials now.")] = None,
     trial: Annotated[list[str] | None, typer.Option(help="Run only the trial of this id; may be repeated.")] = None,
     retry_failed: Annotated[bool, typer.Option(help="Run failed trials again.")] = False,
@@ -36,8 +35,6 @@ def run(
 
     Example: steplab run studies/demo.toml --out runs/demo
     """
-    if executor != "local":
-        raise InputError(f"there is no executor {executor!r}", where="--executor", hint=allowed(["local"]))
     planned = steplab.plan(study_file, out, trial or (), modules=modules, tell=_note)
     if dry_run:
         _show_plan(planned, _again(study_file, out, modules), as_json)
@@ -47,7 +44,9 @@ def run(
     again = _again(study_file, out, modules)
     try:
         with watching(planned.varied) as bar, listening(bar.stopping) as stop:
-            ended = steplab.run_plan(planned, limit, retry_failed=retry_failed, observer=bar, stop=stop)
+            ended = steplab.run_plan(
+                planned, limit, retry_failed=retry_failed, observer=bar, stop=stop, executor=executor
+            )
     except KeyboardInterrupt:
         next_step(f"{again}  (goes on where it stopped)")
         raise

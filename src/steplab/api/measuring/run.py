@@ -21,9 +21,10 @@ from steplab.core.record import Record
 from steplab.core.trial import MEASURED, Trial, is_failure
 from steplab.design.plan import Plan
 from steplab.runner.campaign import Campaign
+from steplab.runner.executors import LOCAL, load_executor
 from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
-from steplab.runner.ranks.private_network import obstacle, open_doors
+from steplab.runner.ranks.private_network import doors_of, obstacle, open_doors
 from steplab.store import records
 from steplab.store.overview import Overview, overview
 from steplab.store.own_code_file import write_own_code
@@ -115,6 +116,7 @@ def run(
     modules: Path | str | None = None,
     observer: RunObserver | None = None,
     stop: Stop | None = None,
+    executor: str = LOCAL,
 ) -> Results:
     """Run a study, or go on where it stopped, and open its folder.
 
@@ -131,11 +133,12 @@ def run(
         modules: The folder of the study's own code (`module:…`), which runs in the ranks; by default that of the
             study file.
         observer: Hears of every trial.
+        executor: Where trials run: `local`, `hosts`.
         stop: Ends the run after the trial that runs, as soon as `stop.asked` is true.
     """
     watching = observer or RunObserver()
     planned = plan(study, out, trials, modules=modules, tell=watching.on_note)
-    run_plan(planned, limit, retry_failed=retry_failed, observer=watching, stop=stop)
+    run_plan(planned, limit, retry_failed=retry_failed, observer=watching, stop=stop, executor=executor)
     return Results(planned.folder)
 
 
@@ -146,6 +149,7 @@ def run_plan(
     retry_failed: bool = False,
     observer: RunObserver | None = None,
     stop: Stop | None = None,
+    executor: str = LOCAL,
 ) -> RunSummary:
     """Run what is planned, as `run` does; how it ended."""
     study, trials, folder = planned.study, planned.trials, StudyFolder(planned.folder)
@@ -154,8 +158,10 @@ def run_plan(
         raise InputError(f"limit is {limit}", hint="allowed: 0 or more trials, or None for all")
     if planned.note:
         watching.on_note(planned.note)
+    chosen = load_executor(executor, study)
+    chosen.check(trials)
     check_environments(trials)
-    _warn_of_open_doors(study, watching)
+    _warn_of_open_doors(study, executor, watching)
     records.prepare(folder, study.text)
     write_own_code(folder, planned.own_code)
     before = _set_aside(folder, trials, retry_failed, watching)
@@ -168,7 +174,7 @@ def run_plan(
     learning = _Learning(watching, learned, learned.guesses(trials, done), most)
     own_code = planned.own_code
     try:
-        Campaign(study, trials, folder, own_code.folder, learning, own_code=own_code).run(stop, limit)
+        chosen.run(Campaign(study, trials, folder, own_code.folder, learning, own_code=own_code), stop, limit)
     finally:
         _remember(learning.own)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
@@ -187,8 +193,15 @@ def _remember(own: Expectation) -> None:
         remember(real)
 
 
-def _warn_of_open_doors(study: Study, observer: RunObserver) -> None:
+def _warn_of_open_doors(study: Study, executor: str, observer: RunObserver) -> None:
     """Ranks that others can reach are worth a word before they run."""
+    if executor != LOCAL:
+        if elsewhere := doors_of(study):
+            observer.on_note(
+                "warning: whoever reaches the hosts can reach the ranks on them while a trial of several workers "
+                f"runs, without a password. {'. '.join(elsewhere)}. See docs/security.md"
+            )
+        return
     doors = open_doors(study)
     if doors:
         observer.on_note(

@@ -55,13 +55,14 @@ def spawn(
     log: Path,
     variables: Mapping[str, str],
     network: PrivateNetwork | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> Process:
-    """Start a command for these members, with nothing on its standard input and all its output in the log."""
+    """Start a command for these members, with nothing on its standard input unless told, and its output in the log."""
     try:
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=file,
                 stderr=file,
                 env=dict(variables),

@@ -71,6 +71,10 @@ DECLARATION = {
             "when": {"loop": "fit", "kind": "train"},
             "because": "Keras' fit tells only the mean loss since its start; training trials need loop = custom",
         },
+        {
+            "when": {"distribution": "mirrored", "nodes": "several"},
+            "because": "one process with all replicas is on one host; several need distribution = multiworker",
+        },
     ],
 }
 COLLECTIVES = ("CollectiveReduce", "NcclAllReduce")
@@ -367,6 +371,7 @@ class Adapter(base.Adapter):
 
     def __init__(self, group: GroupJob, rendezvous: Rendezvous):
         super().__init__(group, rendezvous)
+        self.expect_device(bool(tf.config.list_physical_devices("GPU")))
         tf.get_logger().setLevel("ERROR")  # a trial's functions are traced anew; it would warn of that
         self.place: Optional[Place] = None
         self.holder: Optional[socket.socket] = None
