@@ -62,12 +62,15 @@ class Campaign:
     modules: Path | None = None  # where the study's own networks are
     observer: Observer = field(default_factory=Observer)
     groups: Groups | None = None  # a pool of its own unless given
+    submission: str = ""  # of a laboratory inside an allocation
+    admits: Callable[[PlannedTrial], bool] | None = None  # whether there is time for a trial; without it, always
+    waits: bool = True  # at the end for the trials of other laboratories, in case they fail to
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
         self._sources: dict[str, datasets.DataSource] = {}
         self._pool = self.groups or Pool([str(self.modules)] if self.modules else [])
-        self._claims = Claims(self.folder, self._patience_s())
+        self._claims = Claims(self.folder, self._patience_s(), self.submission)
         checkpoints.sweep(self.folder)
         try:
             for number, trial in enumerate(self._open_trials(stop)):
@@ -86,13 +89,13 @@ class Campaign:
         return (measure.retries + 1) * attempt_s
 
     def _open_trials(self, stop: Stop) -> Iterator[PlannedTrial]:
-        """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
+        """Trials without a record that nobody else is at; then those of others, in case they fail to."""
         waiting: Iterable[PlannedTrial] = self.trials.without(records.done(self.folder))
         while waiting and not stop.asked:
             claimed = []
             for trial in waiting:
                 # Looked at again, because another laboratory may have finished it since.
-                if self.folder.has(self.folder.record(trial.id)):
+                if self.folder.has(self.folder.record(trial.id)) or (self.admits and not self.admits(trial)):
                     continue
                 if not self._claims.take(trial.id):
                     claimed.append(trial)
@@ -102,6 +105,8 @@ class Campaign:
                         yield trial
                 finally:
                     self._claims.release(trial.id)
+            if not self.waits:
+                return
             if claimed and waiting is not claimed:
                 self.observer.on_wait(claimed[0], self._claims.holder(claimed[0].id))
             waiting = claimed
