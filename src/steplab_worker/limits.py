@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import sys
-from typing import Dict
+from typing import Dict, Optional
 
 _PR_SET_PDEATHSIG = 1
 
@@ -37,6 +37,16 @@ def used() -> Dict[str, float]:
     """CPU seconds of this process so far and its peak resident memory in bytes."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu_s": usage.ru_utime + usage.ru_stime, "peak_bytes": _peak_bytes() or usage.ru_maxrss * 1024}
+
+
+def busy_s() -> Optional[float]:
+    """CPU seconds that all programs of this host have used since it started; None where the system does not say."""
+    try:
+        with open("/proc/stat") as file:
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_bytes() -> int:

@@ -12,6 +12,7 @@ from typing import Dict, List, Optional
 
 CPUINFO, MEMINFO = "/proc/cpuinfo", "/proc/meminfo"
 MAX_KHZ = "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 GPUS = "/proc/driver/nvidia/gpus/*/information"
 
 
@@ -28,6 +29,7 @@ class Machine:
     memory_bytes: Optional[int]
     gpus: str  # names, separated by commas
     python: str  # of the process that was asked
+    boot: str = ""  # the same for all that share a kernel, and so its clock, whatever their hosts are called
 
 
 @lru_cache(maxsize=None)
@@ -44,6 +46,7 @@ def machine() -> Machine:
         memory_bytes=_memory_bytes(),
         gpus=", ".join(_gpus()),
         python=platform.python_version(),
+        boot=_text(BOOT_ID).strip(),
     )
 
 

@@ -13,6 +13,7 @@ Instead of anything else a rank may say `Failed`. `Close` ends it all.
 
 Version history
 1  first typed version
+2  several hosts: a machine's boot, a host's busy time, a member's device
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from steplab_worker.codec import ANY_FLOAT, COUNT, DIFFERENCE, PORT, POSITIVE, S
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.machine import Machine
 
-PROTOCOL = 1
+PROTOCOL = 2
 TYPE = "message"  # the field that names a message's class
 ModeName = Literal["native", "phased", "overlap"]
 FailedStatus = Literal["failed", "out-of-memory", "unsupported"]
@@ -180,6 +181,7 @@ class Usage:
 
     cpu_s: float = field(metadata=DIFFERENCE)
     peak_bytes: float = field(metadata={"limits": codec.Limits(0.0, 1e18)})
+    host_s: Optional[float] = field(default=None, metadata=SECONDS)  # CPU seconds of all programs of the host
 
 
 @dataclass(frozen=True)

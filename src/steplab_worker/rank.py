@@ -121,7 +121,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
-    before = limits.used()
+    before, busy = limits.used(), limits.busy_s()
     try:
         session = _session(adapter, job)
         try:
@@ -131,7 +131,8 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     finally:
         limits.limit_memory(0)
     after = limits.used()
-    return Result(measurement, Usage(after["cpu_s"] - before["cpu_s"], after["peak_bytes"]))
+    host_s = None if busy is None else max(0.0, (limits.busy_s() or busy) - busy)
+    return Result(measurement, Usage(after["cpu_s"] - before["cpu_s"], after["peak_bytes"], host_s))
 
 
 def _session(adapter: Any, job: TrialJob) -> Any:

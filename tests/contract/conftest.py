@@ -15,7 +15,7 @@ from steplab.core import catalogue
 from steplab.kinds.director import Undirected
 from steplab.runner.environments import worker
 from steplab.runner.ranks.conversation import Conversation, Failure
-from steplab.runner.ranks.group import GroupKey
+from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.pool import Pool
 from steplab_worker.job import TrialJob
 

@@ -42,7 +42,7 @@ WAYS = {
     6: lambda connection, line: connection.sendall(line.replace(b'"t_iter":[]', b'"t_iter":"none"')),
     7: lambda connection, line: connection.sendall(encode(EARLY)),
     8: lambda connection, line: connection.sendall(encode(Block("native", [])) * 100_000),
-    9: lambda connection, line: connection.sendall(b'{"message":"Hello","protocol":1}\n'),
+    9: lambda connection, line: connection.sendall(b'{"message":"Hello","protocol":2}\n'),
 }
 
 

@@ -68,9 +68,9 @@ def test_a_rank_of_another_version_is_refused(
     tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path], rogue_torch: None,
     no_orphans: Callable[..., None],
 ) -> None:  # fmt: skip
-    ran = steplab("run", study(study_file, [1]), "--out", "out", "--json", env={"ROGUE_PROTOCOL": "2"})
+    ran = steplab("run", study(study_file, [1]), "--out", "out", "--json", env={"ROGUE_PROTOCOL": "3"})
     assert ran.code == 3, ran.err
     (record,) = records(tmp_path).values()
     assert record.status == "failed"
-    reason = "rank 0: speaks protocol 2, this side 1; the same version of steplab is needed on both"
+    reason = "rank 0: speaks protocol 3, this side 2; the same version of steplab is needed on both"
     assert record.reason == reason

@@ -12,7 +12,8 @@ import pytest
 from steplab.runner.environments.registry import Environment
 from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.conversation import Failure
-from steplab.runner.ranks.group import GroupKey
+from steplab.runner.ranks.group_key import GroupKey
+from steplab.runner.ranks.site import Site
 from steplab_worker.job import TrialJob
 from steplab_worker.machine import machine
 from steplab_worker.messages import (
@@ -30,6 +31,7 @@ from steplab_worker.messages import (
     RunTrial,
     Usage,
 )
+from steplab_worker.placement import Placement
 
 STEP_S = 0.25
 Faults = Callable[[TrialJob], Failed | None]
@@ -51,6 +53,8 @@ class PlayedGroup:
     def __post_init__(self) -> None:
         ranks = range(self.key.processes)
         self.versions = {"synthetic": "1"}
+        self.versions_of = dict.fromkeys(ranks, self.versions)
+        self.site = Site("played", tuple(Placement(machine().host, rank, "127.0.0.1") for rank in ranks))
         self.variables = {rank: AmbientVariables({}, []) for rank in ranks}
         self.hello = {rank: Hello(rank, 4000 + rank, "token", machine()) for rank in ranks}
 

@@ -11,7 +11,6 @@ import typer
 import steplab
 from steplab.cli._interrupts import listening
 from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, table
-from steplab.core.errors import InputError, allowed
 from steplab.core.trial import describe
 from steplab.core.units import seconds as shown
 
@@ -25,7 +24,7 @@ SHOWN_TRIALS = 12
 def run(
     study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study to run.")],
     out: Annotated[Path | None, typer.Option(help="The study's folder; by default runs/<study name>.")] = None,
-    executor: Annotated[str, typer.Option(help="Where trials run: local.")] = "local",
+    executor: Annotated[str, typer.Option(help="Where trials run: local, hosts.")] = "local",
     limit: Annotated[int | None, typer.Option(min=0, help="Run at most that many trials now.")] = None,
     trial: Annotated[list[str] | None, typer.Option(help="Run only the trial of this id; may be repeated.")] = None,
     retry_failed: Annotated[bool, typer.Option(help="Run failed trials again.")] = False,
@@ -37,8 +36,6 @@ def run(
 
     Example: steplab run studies/demo.toml --out runs/demo
     """
-    if executor != "local":
-        raise InputError(f"there is no executor {executor!r}", where="--executor", hint=allowed(["local"]))
     planned = steplab.plan(study_file, out, trial or ())
     if dry_run:
         _show_plan(planned, as_json)
@@ -46,7 +43,9 @@ def run(
     from steplab.cli._progress import watching
 
     with watching(quiet=as_json and not os.isatty(2)) as bar, listening(bar.stopping) as stop:
-        ended = steplab.run_plan(planned, limit, retry_failed=retry_failed, modules=modules, observer=bar, stop=stop)
+        ended = steplab.run_plan(
+            planned, limit, retry_failed=retry_failed, modules=modules, observer=bar, stop=stop, executor=executor
+        )
     if as_json:
         print_json(ended.document())
     else:

@@ -25,6 +25,7 @@ WORKER = Path(steplab_worker.__file__).parent
 ADAPTERS = WORKER / "adapters"
 MODULE = "module:"  # the prefix of a user's own PyTorch network, package.module:function
 OPTIMIZERS = ("sgd", "momentum", "adam")
+DEVICES = ("auto", "cpu", "cuda")  # auto: a GPU where there is one
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -199,6 +200,11 @@ def _general_factors() -> Mapping[str, Option]:
         "global_batch_size": Option(32, "samples of all workers per iteration", low=1, high=1 << 30),
         "environment": Option("", "name of the environment, if not the framework's own"),
         "workers": Option(1, "rank processes", low=1, high=4096),
+        "nodes": Option(1, "hosts that the workers are on", low=1, high=4096),
+        "ranks_per_node": Option(1, "workers on each host", low=1, high=4096),
+        "placement": Option("", "hosts for the workers, if not the executor's: net:NAME, a cluster in a box"),
+        "rate": Option("", "of each host's line in a cluster in a box: unshaped, 1gbit, 100mbit; empty: as it is"),
+        "device": Option("auto", "what the workers compute on", levels=DEVICES),
         "threads": Option(1, "threads of each rank", low=1, high=4096),
         "strategy": Option("sync", "how workers cooperate: sync, accumulate:k, ps-sync, ps-async"),
         "optimizer": Option("sgd", "update rule", levels=OPTIMIZERS),

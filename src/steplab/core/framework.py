@@ -15,8 +15,8 @@ from steplab_worker.options import Option
 class Refusal:
     """A combination that a framework cannot do, and why.
 
-    `when` maps the framework's own factors, `network`, `optimizer`, `kind`, `strategy` (without its count) or
-    `workers` ("one" or "several") to the values for which it holds; all must match.
+    `when` maps the framework's own factors, `network`, `optimizer`, `kind`, `strategy` (without its count), `device`,
+    `workers` or `nodes` ("one" or "several") to the values for which it holds; all must match.
     """
 
     when: Mapping[str, tuple[Any, ...]]

@@ -1,4 +1,4 @@
-"""Where steplab keeps what can be made again: framework environments and generated data."""
+"""Where steplab keeps what can be made again (framework environments, generated data), and a user's own settings."""
 
 from __future__ import annotations
 
@@ -13,3 +13,12 @@ def home() -> Path:
         return Path(named).expanduser().absolute()
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "steplab"
+
+
+def profile_file() -> Path:
+    """The user's settings of executors: what STEPLAB_PROFILE names, or `steplab/profile.toml` among the user's own."""
+    named = os.environ.get("STEPLAB_PROFILE")
+    if named:
+        return Path(named).expanduser().absolute()
+    config = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(config) if config else Path.home() / ".config") / "steplab" / "profile.toml"

@@ -4,6 +4,7 @@ Format history
 1  first version
 2  mode `overlap`, t_md, epochs, what GPUs did, throttling, clock offsets; all optional, so that 1 stays readable
 3  the environment variables that the ranks saw, steplab among the versions; optional, so that 2 stays readable
+4  several hosts: each one's machine, versions and other programs, each rank's place; optional, so that 3 stays readable
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from steplab.core.errors import RecordError
 from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
 from steplab.core.trial import PLAIN_LEVELS, Kind, Level, Status, is_plain_level, trial_id
 
-FORMAT = 3
+FORMAT = 4
 MAX_BYTES = 1 << 30  # a larger file is not a record
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -100,6 +101,18 @@ class Rank(_Part):
     layers: list[LayerTime] | None = None
     gpu: Gpu | None = None
     clock_offset_s: float | None = None  # this host's clock less rank 0's, as estimated
+    local_rank: Count | None = None  # among the ranks of its host
+    address: str | None = None  # where the other ranks reached it
+    device: str | None = None  # that its placement gave it; empty: the framework's choice
+
+
+class Host(_Part):
+    """A host that ranks ran on, as they described it."""
+
+    host: str
+    machine: MachineInfo = MachineInfo()
+    versions: dict[str, str] = {}
+    other_cpu_s: float | None = None  # of programs that do not belong to the trial; None if nobody could look
 
 
 class Attempt(_Part):
@@ -167,7 +180,8 @@ class Record(Head):
     threads: Count
     versions: dict[str, str] = {}
     variables: list[Variables] = []  # of each rank
-    machine: MachineInfo = MachineInfo()
+    machine: MachineInfo = MachineInfo()  # of rank 0
+    hosts: list[Host] = []  # of all ranks, by rank; empty in records of format 3 and before
     environment: EnvironmentInfo | None = None
     data: DataInfo
     energy: Energy = Energy()
@@ -189,7 +203,7 @@ class Record(Head):
             if not (value is None or isinstance(value, dict) or is_plain_level(value)):
                 raise ValueError(f"{name} is no plain level; {PLAIN_LEVELS}")
         # Of a failed trial, too: one word would turn the whole column of a study into words.
-        for name in ("batch_size", "global_batch_size", "workers", "threads"):
+        for name in ("batch_size", "global_batch_size", "workers", "nodes", "ranks_per_node", "threads"):
             if not _is_size(self.config.get(name, 1)):
                 raise ValueError(f"config.{name} must be a number above 0")
         return self

@@ -69,6 +69,11 @@ class ResolvedInfo(_OpenPart):
     dataset: str | None = None
     batch_size: Size = None  # of each worker
     workers: Size = None
+    nodes: Size = None
+    ranks_per_node: Size = None
+    placement: str | None = None
+    rate: str | None = None
+    device: str | None = None
     threads: Size = None
     strategy: str = "sync"
     optimizer: str | None = None
@@ -123,3 +128,4 @@ class MachineInfo(_OpenPart):
     memory_bytes: int | None = None
     gpus: str | None = None
     python: str | None = None
+    boot: str | None = None  # the same for hosts that share a kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from steplab.core import catalogue
+from steplab.core import catalogue, placement
 from steplab.core.trial import Config, Level, accumulation
 from steplab_worker import data
 from steplab_worker.graph import Graph, GraphError
@@ -21,6 +21,11 @@ class Resolved:
     dataset: str
     batch_size: int  # of each worker
     workers: int
+    nodes: int
+    ranks_per_node: int
+    placement: str  # net:NAME, or empty: the executor's hosts
+    rate: str  # of a net's lines; empty: as the net has it
+    device: str
     threads: int
     strategy: str
     optimizer: str
@@ -54,7 +59,8 @@ def applicable(config: Config) -> dict[str, Level]:
 def resolve(config: Config) -> Resolved:
     """Fill in the defaults."""
     full: dict[str, Level] = {name: option.default for name, option in catalogue.general().items()} | dict(config)
-    workers = int(full["workers"])
+    grid = placement.grid(config)
+    workers = grid.workers
     if "global_batch_size" in config:
         full["batch_size"] = int(full["global_batch_size"]) // workers
     network, framework = str(full["network"]), str(full["framework"])
@@ -70,6 +76,11 @@ def resolve(config: Config) -> Resolved:
         dataset=str(full["dataset"]),
         batch_size=int(full["batch_size"]),
         workers=workers,
+        nodes=grid.nodes,
+        ranks_per_node=grid.ranks_per_node,
+        placement=str(full["placement"]),
+        rate=str(full["rate"]),
+        device=str(full["device"]),
         threads=int(full["threads"]),
         strategy=str(full["strategy"]),
         optimizer=str(full["optimizer"]),
@@ -97,6 +108,8 @@ def _graph(network: str, options: tuple[tuple[str, Level], ...], dataset: str) -
 
 def impossible(config: Config) -> str:
     """Why no framework could run this combination, or an empty string."""
+    if reason := placement.impossible(config):
+        return reason
     resolved = resolve(config)
     if "global_batch_size" in config and int(config["global_batch_size"]) % resolved.workers:
         return f"a global batch of {config['global_batch_size']} cannot be divided among {resolved.workers} workers"

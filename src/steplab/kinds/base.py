@@ -126,5 +126,7 @@ def _matches(when: Mapping[str, tuple[Level, ...]], resolved: Resolved, ability:
         "optimizer": resolved.optimizer,
         "strategy": resolved.strategy.partition(":")[0],
         "workers": "several" if resolved.workers > 1 else "one",
+        "nodes": "several" if resolved.nodes > 1 else "one",
+        "device": resolved.device,
     }
     return all(have[name] in values for name, values in when.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from steplab.core.record import EnvironmentInfo, Variables
@@ -17,6 +17,7 @@ from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
 from steplab.runner.ranks.group import RankGroup
 from steplab_worker.job import TrialJob
 from steplab_worker.messages import AmbientVariables, Hello
+from steplab_worker.placement import Placement
 
 LOG_CHARACTERS = 4000  # of what the ranks printed, in a record
 
@@ -39,6 +40,8 @@ class RanksInfo:
     versions: Mapping[str, str]
     variables: tuple[Variables, ...]  # of each rank
     hello: Mapping[int, Hello]
+    placements: tuple[Placement, ...] = ()  # of each member of the group
+    versions_of: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # of each rank
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,8 @@ def _ranks_info(group: RankGroup) -> RanksInfo:
         versions=group.versions,
         variables=tuple(_variables(ambient) for _, ambient in sorted(group.variables.items())),
         hello=dict(group.hello),
+        placements=group.site.placements,
+        versions_of=dict(group.versions_of),
     )
 
 

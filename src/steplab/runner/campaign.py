@@ -9,17 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from steplab.core.errors import StudyError
+from steplab.core.errors import EnvironmentFault, StudyError
 from steplab.core.record import Attempt, Record
 from steplab.core.resolution import Resolved
 from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.attempt import Measured, Stopwatch, Task, attempt, not_run
+from steplab.runner.cluster import Cluster, ThisMachine
 from steplab.runner.data import datasets
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import group_key, reads_data, trial_job
 from steplab.runner.observer import Observer
 from steplab.runner.ranks.conversation import Failure
-from steplab.runner.ranks.group import GroupKey, RankGroup
+from steplab.runner.ranks.group import RankGroup
+from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.pool import Pool
 from steplab.runner.trial_record import repeat_command, trial_record
 from steplab.store import checkpoints, records
@@ -62,6 +64,7 @@ class Campaign:
     modules: Path | None = None  # where the study's own networks are
     observer: Observer = field(default_factory=Observer)
     groups: Groups | None = None  # a pool of its own unless given
+    cluster: Cluster = field(default_factory=ThisMachine)  # where its own groups are
     submission: str = ""  # of a laboratory inside an allocation
     admits: Callable[[PlannedTrial], bool] | None = None  # whether there is time for a trial; without it, always
     waits: bool = True  # at the end for the trials of other laboratories, in case they fail to
@@ -69,7 +72,7 @@ class Campaign:
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
         self._sources: dict[str, datasets.DataSource] = {}
-        self._pool = self.groups or Pool([str(self.modules)] if self.modules else [])
+        self._pool = self.groups or Pool([str(self.modules)] if self.modules else [], self.cluster.locate)
         self._claims = Claims(self.folder, self._patience_s(), self.submission)
         checkpoints.sweep(self.folder)
         try:
@@ -81,6 +84,8 @@ class Campaign:
         except BaseException:
             self._pool.kill()
             raise
+        finally:
+            self.cluster.close()
 
     def _patience_s(self) -> float:
         """How long one trial can take at most, retries and starts included."""
@@ -145,6 +150,11 @@ class Campaign:
         group = self._pool.group(key, block, start_deadline_s(measure.timeout_s), self.observer.on_tick)
         if isinstance(group, Failure):
             return not_run(group, director, since, source)
+        try:
+            self.cluster.prepare(trial.resolved)
+        except EnvironmentFault as fault:
+            self._pool.discard(key)
+            return not_run(Failure("failed", str(fault), 0), director, since, source)
         job = trial_job(self.study, trial, source, self.folder.checkpoint(trial.id))
         measured = attempt(group, Task(job, director, measure.timeout_s, source), self.observer.on_tick)
         if measured.outcome.failure is not None:

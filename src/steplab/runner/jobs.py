@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from steplab.core import catalogue
 from steplab.core.resolution import Resolved
-from steplab.design.plan import PlannedTrial
+from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.data.datasets import DataSource
-from steplab.runner.ranks.group import GroupKey
+from steplab.runner.ranks.group_key import GroupKey
 from steplab.study.sections import Study
 from steplab_worker import data
 from steplab_worker.job import TrialJob
 
 # The factors that decide which group of ranks runs a trial; a framework may have further ones (`single_process`).
 GROUP_FACTORS = (
-    "framework", "environment", "workers", "threads", "strategy",
+    "framework", "environment", "workers", "nodes", "ranks_per_node", "placement", "device", "threads", "strategy",
     *(name for framework in catalogue.framework_names() for name in catalogue.framework(framework).single_process),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """What trials want of hosts; those of one shape can run in the same place."""
+
+    placement: str
+    nodes: int
+    ranks_per_node: int
+    threads: int  # of each rank
+    device: str
+
+
+def shape(resolved: Resolved) -> Shape:
+    """The shape of a trial."""
+    each = resolved.processes // resolved.nodes or 1
+    return Shape(resolved.placement, resolved.nodes, each, resolved.threads, resolved.device)
+
+
+def shapes(trials: Plan) -> list[Shape]:
+    """The different shapes of a plan's trials."""
+    rows = trials.configurations.distinct(GROUP_FACTORS).first
+    return sorted({shape(trials.resolved(int(row))) for row in rows})
 
 
 def group_key(resolved: Resolved) -> GroupKey:
@@ -33,6 +57,9 @@ def group_key(resolved: Resolved) -> GroupKey:
         processes=resolved.processes,
         strategy=resolved.strategy.partition(":")[0] if apart else "",
         options=tuple((name, resolved.framework_options[name]) for name in counting),
+        nodes=resolved.nodes,
+        placement=resolved.placement,
+        device=resolved.device,
     )
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from steplab import __version__
 from steplab.core import catalogue
-from steplab.core.record import Attempt, DataInfo, Rank, Record
+from steplab.core.record import Attempt, DataInfo, Host, Rank, Record
 from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
 from steplab.core.resolution import Resolved
 from steplab.core.trial import Trial
 from steplab.design.plan import PlannedTrial
 from steplab.runner.attempt import Measured, RanksInfo
 from steplab.runner.data.datasets import DataSource
+from steplab.runner.ranks.host_record import RankUse, host_parts
 from steplab.runner.ranks.rank_record import rank_part
 from steplab.store.paths import StudyFolder
 from steplab.study.sections import Study
@@ -26,7 +27,7 @@ def trial_record(
 ) -> Record:
     """The record of a trial by its last attempt, after others that failed; the command repeats it."""
     failure, findings, seen = measured.outcome.failure, measured.findings, measured.seen
-    ranks = _ranks(measured)
+    ranks, hosts = _ranks(measured), _hosts(measured)
     watts = study.measure.watts_per_cpu if ranks else None
     return Record(
         study=study.about.name,
@@ -45,12 +46,13 @@ def trial_record(
         versions=_versions(trial.resolved, measured),
         variables=list(measured.ranks.variables) if measured.ranks else [],
         machine=_machine(measured),
+        hosts=hosts,
         environment=measured.ranks.environment if measured.ranks else None,
         data=_data_info(trial.resolved, measured.source),
         epochs=list(findings.epochs),
         target_accuracy=findings.target_accuracy,
         energy=seen.energy(sum(rank.cpu_s for rank in ranks), watts),
-        other_cpu_s=seen.other_cpu_s if ranks else None,
+        other_cpu_s=_other_cpu_s(hosts, seen.other_cpu_s) if ranks else None,
         throttled=seen.throttled,
         started=measured.started.isoformat(timespec="milliseconds"),
         seconds=measured.seconds,
@@ -75,7 +77,26 @@ def _ranks(measured: Measured) -> list[Rank]:
 def _rank(measured: Measured, ranks: RanksInfo, rank: int) -> Rank:
     outcome = measured.outcome
     offset, gpu = outcome.clock_offsets_s[rank], measured.seen.gpus.get(rank)
-    return rank_part(ranks.hello[rank], outcome.results[rank], offset, gpu)
+    place = ranks.placements[rank] if ranks.placements else None
+    return rank_part(ranks.hello[rank], outcome.results[rank], offset, gpu, place)
+
+
+def _hosts(measured: Measured) -> list[Host]:
+    """The hosts of a trial that ended well."""
+    ranks, results = measured.ranks, measured.outcome.results
+    if ranks is None or not ranks.placements:
+        return []
+    used = {
+        rank: RankUse(ranks.hello[rank].machine, ranks.versions_of.get(rank, {}), result.usage)
+        for rank, result in results.items()
+    }
+    return host_parts(used, ranks.placements, measured.seen.boot, measured.seen.other_cpu_s)
+
+
+def _other_cpu_s(hosts: Sequence[Host], here: float | None) -> float | None:
+    """Of the host where others did most, as far as it is known: all ranks wait for the slowest."""
+    known = [host.other_cpu_s for host in hosts if host.other_cpu_s is not None]
+    return max(known, default=None) if hosts else here
 
 
 def _machine(measured: Measured) -> MachineInfo:

@@ -5,24 +5,27 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from steplab import kinds
-from steplab.core import catalogue
+from steplab.core import catalogue, placement
 from steplab.core.errors import InputError, StudyError, allowed, nearest
 from steplab.core.files import read_regular
+from steplab.core.home import profile_file
 from steplab.core.measurement import Data, Measure, Section
 from steplab.core.parsing import parsing
 from steplab.core.trial import STRATEGIES, Level
+from steplab.study.executors import SETTINGS
 from steplab.study.sections import About, Design, Factor, Imported, Levels, Range, Study
 from steplab_worker.options import Option
 
+_OWN_CHECKS = {"placement": placement.placement_problem, "rate": placement.rate_problem}
 OF_KINDS = tuple(kind.name for kind in kinds.every() if kind.has_section())
-SECTIONS = ("study", "factors", "design", "measure", *OF_KINDS, "data", "exclude", "imported")
+SECTIONS = ("study", "factors", "design", "measure", *OF_KINDS, "data", "executor", "exclude", "imported")
 _MAX_BYTES = 10_000_000
 S = TypeVar("S", bound=BaseModel)
 
@@ -47,6 +50,15 @@ def _text(path: Path, read: Callable[[Path, int], bytes]) -> str:
         raise StudyError(error.what, where=str(path), hint=error.hint) from None
     except OSError as error:
         raise StudyError(f"cannot be read ({error.strerror})", where=str(path)) from None
+
+
+def read_profile() -> dict[str, Section]:
+    """The settings of executors in the user's profile file; nothing without one."""
+    path = profile_file()
+    if not path.exists():
+        return {}
+    reader = _Reader(_text(path, read_regular), path)
+    return reader.executors(reader.toml(("executor",), ()))
 
 
 def parse_study(text: str, path: Path) -> Study:
@@ -88,7 +100,7 @@ class _Reader:
         return StudyError(what, where=where, hint=hint)
 
     def study(self) -> Study:
-        tables = self._toml()
+        tables = self.toml(SECTIONS, ("study", "factors"))
         about = self._section(About, tables, "study")
         measure = self._section(Measure, tables, "measure")
         design = self._section(Design, tables, "design")
@@ -97,7 +109,20 @@ class _Reader:
         factors = self._foreign(tables["factors"]) if imported else self._factors(tables.get("factors"), design)
         self._pairs(factors)
         exclude, own = self._exclude(tables, factors), self._of_kind(tables, about.kind)
-        return Study(about, factors, design, measure, data, exclude, self.text, self.path, own, imported)
+        executors = self.executors(tables)
+        return Study(about, factors, design, measure, data, exclude, self.text, self.path, own, imported, executors)
+
+    def executors(self, tables: Mapping[str, Any]) -> dict[str, Section]:
+        """What each section [executor.NAME] says."""
+        said = tables.get("executor", {})
+        if not isinstance(said, dict):
+            raise self.fail("must hold sections", f"write [executor.{next(iter(SETTINGS))}]", "executor")
+        for name in said:
+            if name not in SETTINGS:
+                what = f"there are no settings of an executor {name!r}"
+                raise self.fail(what, nearest(name, SETTINGS), f"executor.{name}")
+        named = {f"executor.{name}": fields for name, fields in said.items()}
+        return {name: self._section(SETTINGS[name], named, f"executor.{name}") for name in said}
 
     def _of_kind(self, tables: Mapping[str, Any], kind: str) -> Section:
         """The section of the study's kind; another kind's must not be there."""
@@ -107,15 +132,16 @@ class _Reader:
                 raise self.fail(f"the section [{name}] does not go with kind {kind!r}", hint, name)
         return self._section(kinds.named(kind).fields, tables, kind)
 
-    def _toml(self) -> dict[str, Any]:
+    def toml(self, known: Sequence[str], needed: Sequence[str]) -> dict[str, Any]:
+        """The file's sections, all of them known and none of the needed ones missing."""
         with parsing("is not valid TOML", str(self.path), StudyError):
             tables = tomllib.loads(self.text)
         for name in tables:
-            if name not in SECTIONS:
-                raise self.fail(f"unknown section {name!r}", nearest(name, SECTIONS), section=name)
-        for name in ("study", "factors"):
+            if name not in known:
+                raise self.fail(f"unknown section {name!r}", nearest(name, known), section=name)
+        for name in needed:
             if name not in tables:
-                raise self.fail(f"the section [{name}] is missing", allowed(SECTIONS))
+                raise self.fail(f"the section [{name}] is missing", allowed(known))
         return tables
 
     def _section(self, kind: type[S], tables: Mapping[str, Any], name: str) -> S:
@@ -219,6 +245,8 @@ class _Reader:
             return "" if right else "must look like 'module:package.module:function'"
         if name == "environment" and level != option.default:
             return catalogue.environment_problem(level)
+        if name in _OWN_CHECKS:
+            return _OWN_CHECKS[name](level)
         if name == "strategy":
             return _strategy_problem(level)
         problem: str = option.problem(level)
@@ -228,6 +256,9 @@ class _Reader:
         if "batch_size" in factors and "global_batch_size" in factors:
             hint = "give batch_size (per worker) or global_batch_size (of all workers)"
             raise self.fail("two factors set the batch", hint, "factors", "global_batch_size")
+        if all(name in factors for name in placement.FACTORS):
+            hint = "give two of workers, nodes and ranks_per_node; they give the third"
+            raise self.fail("three factors set the number of workers", hint, "factors", "ranks_per_node")
 
     def _exclude(self, tables: Mapping[str, Any], factors: Mapping[str, Factor]) -> tuple[dict[str, Levels], ...]:
         rules = tables.get("exclude", [])

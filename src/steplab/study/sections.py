@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from steplab import kinds
-from steplab.core import catalogue
+from steplab.core import catalogue, placement
 from steplab.core.measurement import Data, Measure, Section
 from steplab.core.trial import Kind, Level
 from steplab.kinds.base import TrialKind
@@ -87,6 +87,7 @@ class Study:
     path: Path
     section: Section  # of its kind of trials
     imported: Imported | None = None
+    executors: Mapping[str, Section] = field(default_factory=dict)  # [executor.NAME], where trials may run
 
     @cached_property
     def kind(self) -> TrialKind:
@@ -105,9 +106,9 @@ class Study:
         """The factors that decide whether a combination is impossible; all others may take any level."""
         networks = self.factors.get("network", (catalogue.general()["network"].default,))
         assert isinstance(networks, tuple)
-        known = {"network", "dataset"}
-        if "global_batch_size" in self.factors:
-            known |= {"global_batch_size", "workers"}
+        known = {"network", "dataset", "placement", "rate"}
+        if not {"global_batch_size", "nodes", "ranks_per_node"}.isdisjoint(self.factors):
+            known |= {"global_batch_size", *placement.FACTORS}
         for network in networks:
             options = catalogue.network_options(str(network))
             known |= {name for name, option in options.items() if option.shapes}

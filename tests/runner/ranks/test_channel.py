@@ -70,7 +70,7 @@ def is_closed(connection: socket.socket) -> bool:
 def greeting(room: GroupFolder, **changes: object) -> bytes:
     return (
         json.dumps(
-            {"message": "Hello", "protocol": 1, "rank": 0, "pid": 1, "machine": MACHINE, "token": room.token, **changes}
+            {"message": "Hello", "protocol": 2, "rank": 0, "pid": 1, "machine": MACHINE, "token": room.token, **changes}
         ).encode()
         + b"\n"
     )

@@ -13,7 +13,8 @@ import pytest
 
 from steplab.runner.environments import registry
 from steplab.runner.ranks.conversation import Conversation
-from steplab.runner.ranks.group import GroupKey, RankGroup
+from steplab.runner.ranks.group import RankGroup
+from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.members import Member
 from steplab.runner.ranks.site import Site, this_host
 from steplab_worker import transport
@@ -30,8 +31,8 @@ Open = Callable[[], RankGroup]
 def group(request: pytest.FixtureRequest, no_orphans: Callable[[], None]) -> Iterator[RankGroup]:
     """Two ranks that have said hello and are ready."""
 
-    def site(framework: str, members: Sequence[Member]) -> Site:
-        here = this_host(framework, members)
+    def site(key: GroupKey, members: Sequence[Member]) -> Site:
+        here = this_host(key, members)
         return Site(here.launcher, here.placements, LISTEN[request.param])
 
     group = RankGroup(KEY, registry.find("synthetic"), [], site)
@@ -54,7 +55,7 @@ def test_both_ranks_open_and_say_on_which_machine_they_are(group: RankGroup) -> 
 
 def test_a_stranger_without_the_token_is_closed_and_the_ranks_go_on(group: RankGroup) -> None:
     with transport.connect(group.address) as stranger:
-        stranger.sendall(b'{"message": "Hello", "protocol": 1, "rank": 0, "pid": 1, "token": "guessed"}\n')
+        stranger.sendall(b'{"message": "Hello", "protocol": 2, "rank": 0, "pid": 1, "token": "guessed"}\n')
         stranger.settimeout(START_S)
         group.receive(time.monotonic() + 0.5)
         assert stranger.recv(1) == b""

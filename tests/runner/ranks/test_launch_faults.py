@@ -16,7 +16,8 @@ import pytest
 from steplab.runner.environments import registry
 from steplab.runner.ranks import group_folder
 from steplab.runner.ranks.conversation import Conversation
-from steplab.runner.ranks.group import GroupKey, RankGroup
+from steplab.runner.ranks.group import RankGroup
+from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.pool import Pool
 from steplab_worker.job import TrialJob
 
@@ -245,7 +246,8 @@ import sys, time
 from steplab.runner.environments import registry
 from steplab.runner.ranks import group_folder
 from steplab.runner.ranks.conversation import Conversation
-from steplab.runner.ranks.group import GroupKey, RankGroup
+from steplab.runner.ranks.group import RankGroup
+from steplab.runner.ranks.group_key import GroupKey
 key = GroupKey(sys.argv[1], "", 2, 1, 2, "sync")
 group = RankGroup(key, registry.find(sys.argv[1]), [])
 print(Conversation(group, time.monotonic() + 150, lambda: None).open(), flush=True)

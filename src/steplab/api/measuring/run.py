@@ -19,6 +19,7 @@ from steplab.core.trial import is_failure
 from steplab.design.plan import Plan
 from steplab.runner.campaign import Campaign
 from steplab.runner.environments import registry
+from steplab.runner.executors import LOCAL, load_executor
 from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
 from steplab.runner.ranks.private_network import obstacle, open_doors
@@ -67,6 +68,7 @@ def run(
     modules: Path | str | None = None,
     observer: RunObserver | None = None,
     stop: Stop | None = None,
+    executor: str = LOCAL,
 ) -> Results:
     """Run a study, or go on where it stopped, and open its folder.
 
@@ -83,10 +85,13 @@ def run(
         modules: The folder of the study's own networks (`module:…`), whose code runs in the ranks; by default that
             of the study file.
         observer: Hears of every trial.
+        executor: Where trials run: `local`, `hosts`.
         stop: Ends the run after the trial that runs, as soon as `stop.asked` is true.
     """
     planned = plan(study, out, trials)
-    run_plan(planned, limit, retry_failed=retry_failed, modules=modules, observer=observer, stop=stop)
+    run_plan(
+        planned, limit, retry_failed=retry_failed, modules=modules, observer=observer, stop=stop, executor=executor
+    )
     return Results(planned.folder)
 
 
@@ -98,6 +103,7 @@ def run_plan(
     modules: Path | str | None = None,
     observer: RunObserver | None = None,
     stop: Stop | None = None,
+    executor: str = LOCAL,
 ) -> RunSummary:
     """Run what is planned, as `run` does; how it ended."""
     study, trials, folder = planned.study, planned.trials, StudyFolder(planned.folder)
@@ -106,6 +112,8 @@ def run_plan(
         raise InputError(f"limit is {limit}", hint="allowed: 0 or more trials, or None for all")
     if planned.note:
         watching.on_note(planned.note)
+    chosen = load_executor(executor, study)
+    chosen.check(trials)
     check_environments(trials)
     own_code = _own_code(study, modules, watching)
     _warn_of_open_doors(study, watching)
@@ -115,7 +123,7 @@ def run_plan(
     done = trials.among(records.done(folder))
     left = len(trials) - len(done)
     watching.on_begin(left if limit is None else min(left, limit), estimate(study, trials, folder, done))
-    Campaign(study, trials, folder, own_code, watching).run(stop, limit)
+    chosen.run(Campaign(study, trials, folder, own_code, watching), stop, limit)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
 
 

@@ -26,6 +26,7 @@ from steplab.runner.instruments.gpus import GpuWatch, Nvml
 from steplab.runner.instruments.machine import busy_cpu_s
 from steplab.runner.instruments.throttling import ROOT, ThrottleWatch
 from steplab.runner.ranks.group import RankGroup
+from steplab_worker.machine import machine
 
 GPU_PERIOD_S = 0.5  # NVML's own figures are means over up to a second
 CLOCK_PERIOD_S = 1.0
@@ -41,6 +42,7 @@ class Seen:
     cpu_joules: float | None = None
     gpu_joules: float | None = None
     gpus: Mapping[int, Gpu] = field(default_factory=dict)  # by rank
+    boot: str = ""  # of the kernel on which this was seen
 
     def energy(self, cpu_s: float, watts_per_cpu: float | None) -> Energy:
         """The trial's energy with its provenance; none on a virtual clock."""
@@ -121,11 +123,28 @@ class Watch:
             cpu_joules=self.tools.rapl.end(),
             gpu_joules=watch.joules(used, seconds),
             gpus={rank: watch.gpu(at, self.ranks[rank]) for rank, at in placed.items()},
+            boot=machine().boot,
         )
 
 
-def watch(group: RankGroup) -> Watch:
+class Elsewhere:
+    """Watches a trial of which some ranks are on other machines: their clock rates, GPUs and energy are not seen."""
+
+    def __init__(self, boot: str, own: Iterable[int]) -> None:
+        self.boot, self.own = boot, tuple(own)
+        self.cpu, self.busy = _cpu_of(self.own), busy_cpu_s()
+
+    def end(self) -> Seen:
+        """Stop watching; what was seen on this machine."""
+        others = busy_cpu_s() - self.busy - (_cpu_of(self.own) - self.cpu)
+        return Seen(other_cpu_s=max(0.0, others), boot=self.boot)
+
+
+def watch(group: RankGroup) -> Watch | Elsewhere:
     """Watch a trial of a group of ranks: its processes, helpers and the laboratory itself are not others."""
+    boot = machine().boot
+    if any(hello.machine.boot != boot for hello in group.hello.values()):
+        return Elsewhere(boot, {os.getpid(), *group.pids})
     here = socket.gethostname()
     ranks = {rank: hello.pid for rank, hello in group.hello.items() if hello.host == here}
     return Watch(instruments(), ranks, {os.getpid(), *group.pids}, group.versions.get("device", ""))

@@ -77,12 +77,14 @@ class Conversation:
         except _Failed as failed:
             return failed.failure
         self.group.versions = opened[0].versions
+        self.group.versions_of = {rank: opened[rank].versions for rank in sorted(opened)}
         self.group.variables = {rank: opened[rank].variables for rank in sorted(opened)}
         return None
 
     def clock_offsets(self) -> dict[int, float]:
-        """Each rank's clock less that of rank 0, in seconds; hosts are asked, one host has one clock."""
-        hosts = {rank: self.group.hello[rank].host for rank in range(self.group.key.processes)}
+        """Each rank's clock less that of rank 0, in seconds; those of one kernel are one clock."""
+        machines = {rank: self.group.hello[rank].machine for rank in range(self.group.key.processes)}
+        hosts = {rank: machine.boot or machine.host for rank, machine in machines.items()}
         asked = clocks.representatives(hosts)
         return clocks.offsets(hosts, {rank: [self._ping(rank) for _ in range(clocks.PINGS)] for rank in asked})
 

@@ -19,6 +19,7 @@ from steplab.runner.environments import worker
 from steplab.runner.environments.registry import Environment
 from steplab.runner.ranks.channel import Lines, Said
 from steplab.runner.ranks.group_folder import GroupFolder
+from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.launchers import load_launcher
 from steplab.runner.ranks.launching import Launch, Launcher
 from steplab.runner.ranks.members import members
@@ -38,19 +39,6 @@ LONGEST_SLEEP_S = 1.0
 
 
 @dataclass(frozen=True)
-class GroupKey:
-    """What a group of ranks is for; trials with the same key can share it."""
-
-    framework: str
-    environment: str
-    workers: int
-    threads: int
-    processes: int  # one for each worker, or one for all
-    strategy: str = ""  # where the framework needs a group for each
-    options: tuple[tuple[str, object], ...] = ()  # of the framework, those that say how many auxiliary processes it has
-
-
-@dataclass(frozen=True)
 class Ended:
     """A member's process ended; a negative code is the signal that ended it."""
 
@@ -65,10 +53,11 @@ class RankGroup:
         self, key: GroupKey, environment: Environment, python_path: list[str], locate: Locate = this_host
     ) -> None:
         self.key, self.environment, self.python_path = key, environment, python_path
-        self.versions: dict[str, str] = {}
+        self.versions: dict[str, str] = {}  # of rank 0
+        self.versions_of: dict[int, dict[str, str]] = {}  # of each rank
         self.variables: dict[int, AmbientVariables] = {}
         self.members = members(key.framework, key.processes, dict(key.options))
-        self.site = locate(key.framework, self.members)
+        self.site = locate(key, self.members)
         self._meeting = Meeting(self.site.placements)
         self.room = GroupFolder()
         try:
@@ -102,6 +91,7 @@ class RankGroup:
         return Launch(
             members=self.members,
             placements=self.site.placements,
+            reach=self.site.reach,
             command=worker.command(self.environment.python),
             channel=self._lines.address,
             folder=self.room,
@@ -277,11 +267,13 @@ class RankGroup:
         here = socket.gethostname()
         for number, hello in self.hello.items():
             connection = self._lines.connection(number)
-            if connection is None or hello.host != here or not _is_open(connection):
+            # A Unix socket ends on this machine, whatever the host calls itself in a namespace of its own.
+            peer = peer_pid(connection) if connection is not None else None
+            if connection is None or not (peer or hello.host == here) or not _is_open(connection):
                 continue  # elsewhere the end of the line ends them
             connection.settimeout(GRACE_S)
             with contextlib.suppress(OSError):
-                os.kill(peer_pid(connection) or hello.pid, signal.SIGKILL)
+                os.kill(peer or hello.pid, signal.SIGKILL)
                 while connection.recv(1 << 20):
                     pass
 

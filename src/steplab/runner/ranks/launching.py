@@ -32,6 +32,7 @@ class Launch:
     channel: str  # the laboratory's address
     folder: GroupFolder
     variables: Mapping[str, str] = field(default_factory=dict)  # all environment variables of the processes
+    reach: Mapping[str, str] = field(default_factory=dict)  # how to get to each host, where its name is not enough
     network: PrivateNetwork | None = None  # for processes of this host; closed after the start
 
     def member(self, number: int) -> list[str]:

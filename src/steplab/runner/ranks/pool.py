@@ -11,7 +11,9 @@ from steplab.core.errors import EnvironmentFault
 from steplab.runner.environments import registry
 from steplab.runner.ranks import group_folder
 from steplab.runner.ranks.conversation import Conversation, Failure
-from steplab.runner.ranks.group import GroupKey, RankGroup
+from steplab.runner.ranks.group import RankGroup
+from steplab.runner.ranks.group_key import GroupKey
+from steplab.runner.ranks.site import Locate, this_host
 
 MOST_GROUPS = 4
 
@@ -19,9 +21,9 @@ MOST_GROUPS = 4
 class Pool:
     """Groups by what they are for; idle ranks sleep. A new block of the design gets fresh processes."""
 
-    def __init__(self, python_path: list[str]) -> None:
+    def __init__(self, python_path: list[str], locate: Locate = this_host) -> None:
         self._groups: OrderedDict[GroupKey, RankGroup] = OrderedDict()
-        self._python_path = python_path
+        self._python_path, self._locate = python_path, locate
         self._block: object = None
         group_folder.sweep()
 
@@ -39,7 +41,7 @@ class Pool:
             self._groups.popitem(last=False)[1].close()
         try:
             environment = registry.find(key.framework, key.environment)
-            group = self._groups[key] = RankGroup(key, environment, self._python_path)
+            group = self._groups[key] = RankGroup(key, environment, self._python_path, self._locate)
         except EnvironmentFault as fault:
             return Failure("failed", str(fault), 0)
         failure = Conversation(group, time.monotonic() + start_deadline_s, look_around).open()

@@ -6,14 +6,17 @@ import math
 
 from steplab.core.record import Gpu, LayerTime, Mode, Rank
 from steplab_worker.messages import Hello, LayerSeconds, Result
+from steplab_worker.placement import Placement
 
 
-def rank_part(hello: Hello, result: Result, clock_offset_s: float, gpu: Gpu | None) -> Rank:
+def rank_part(
+    hello: Hello, result: Result, clock_offset_s: float, gpu: Gpu | None, place: Placement | None = None
+) -> Rank:
     """A rank's part of the record of a trial that ended well."""
     measurement, usage = result.measurement, result.usage
     return Rank(
         rank=hello.rank,
-        host=hello.host,
+        host=place.host if place else hello.host,
         pid=hello.pid,
         cpu_s=usage.cpu_s,
         peak_bytes=usage.peak_bytes,
@@ -22,6 +25,9 @@ def rank_part(hello: Hello, result: Result, clock_offset_s: float, gpu: Gpu | No
         layers=None if measurement.layers is None else [_layer(layer) for layer in measurement.layers],
         clock_offset_s=clock_offset_s,
         gpu=gpu,
+        local_rank=place.local_rank if place else None,
+        address=place.address if place else None,
+        device=place.device if place else None,
     )
 
 

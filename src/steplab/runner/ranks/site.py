@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from steplab.core import catalogue
+from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.launchers import LOCAL
 from steplab.runner.ranks.members import Member
 from steplab_worker.placement import Placement
 
 LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host that members can be placed on."""
+
+    name: str
+    address: str  # for members on other hosts
+    reach: str = ""  # how the launcher gets there, where the name is not enough
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,7 @@ class Site:
     launcher: str  # its name
     placements: tuple[Placement, ...]  # of each member, by its number
     listen: str = ""  # the laboratory's address for members elsewhere; empty: a Unix socket in the group's folder
+    reach: Mapping[str, str] = field(default_factory=dict)  # how the launcher gets to each host, by its name
 
     @property
     def private(self) -> bool:
@@ -29,21 +40,51 @@ class Site:
         return not self.listen and all(placement.address == LOOPBACK for placement in self.placements)
 
 
-Locate = Callable[[str, Sequence[Member]], Site]
+Locate = Callable[[GroupKey, Sequence[Member]], Site]
 
 
-def this_host(framework: str, members: Sequence[Member]) -> Site:
+def this_host(key: GroupKey, members: Sequence[Member]) -> Site:
     """All members on this host, started as their framework wants it.
 
     >>> from steplab.runner.ranks.members import members
-    >>> site = this_host("mxnet", members("mxnet", 2, {"servers": 1}))
+    >>> site = this_host(GroupKey("mxnet", "", 2, 1, 2), members("mxnet", 2, {"servers": 1}))
     >>> site.launcher, [placement.local_rank for placement in site.placements]
     ('local', [0, 1, 0, 0])
     """
-    host, seen = socket.gethostname(), Counter[str]()
-    placements = []
+    several = sum(member.is_rank for member in members) > 1
+    launcher = catalogue.framework(key.framework).launcher if several else LOCAL
+    return Site(launcher, placements(key, members, [Host(socket.gethostname(), LOOPBACK)]))
+
+
+def over_hosts(key: GroupKey, members: Sequence[Member], hosts: Sequence[Host], launcher: str, listen: str) -> Site:
+    """The members spread over the first of these hosts, as many as the group wants."""
+    used = hosts[: key.nodes]
+    return Site(launcher, placements(key, members, used), listen, {host.name: host.reach for host in used})
+
+
+def placements(key: GroupKey, members: Sequence[Member], hosts: Sequence[Host]) -> tuple[Placement, ...]:
+    """Ranks fill one host after the other; auxiliary members go round, so that no host has all of a role's.
+
+    >>> from steplab.runner.ranks.members import members
+    >>> key = GroupKey("mxnet", "", 4, 1, 4, nodes=2)
+    >>> placed = placements(key, members("mxnet", 4, {"servers": 2}), [Host("a", "10.0.0.1"), Host("b", "10.0.0.2")])
+    >>> [(placement.host, placement.local_rank) for placement in placed]
+    [('a', 0), ('a', 1), ('b', 0), ('b', 1), ('a', 0), ('a', 0), ('b', 0)]
+    """
+    seen, placed, each = Counter[str](), [], max(1, -(-_ranks(members) // len(hosts)))
     for member in members:
-        placements.append(Placement(host, seen[member.role], LOOPBACK))
+        turn = seen[member.role]
+        host = hosts[turn // each if member.is_rank else turn % len(hosts)]
+        local = turn % each if member.is_rank else turn // len(hosts)
+        placed.append(Placement(host.name, local, host.address, _device(key.device, local)))
         seen[member.role] += 1
-    launcher = catalogue.framework(framework).launcher if seen["rank"] > 1 else LOCAL
-    return Site(launcher, tuple(placements))
+    return tuple(placed)
+
+
+def _ranks(members: Sequence[Member]) -> int:
+    return sum(member.is_rank for member in members)
+
+
+def _device(wanted: str, local_rank: int) -> str:
+    """The device of a rank: the GPU of its number on its host."""
+    return {"auto": "", "cuda": f"cuda:{local_rank}"}.get(wanted, wanted)

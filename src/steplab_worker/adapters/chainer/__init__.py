@@ -36,6 +36,9 @@ DECLARATION = {
     "layers": "all",
     "factors": {},
     "launcher": "mpiexec",
+    "unsupported": [
+        {"when": {"device": "cuda"}, "because": "without CuPy, which it is installed without, it knows no GPU"},
+    ],
 }
 
 

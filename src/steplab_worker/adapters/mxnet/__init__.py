@@ -44,6 +44,7 @@ DECLARATION = {
             "when": {"kind": "train", "strategy": "ps-async"},
             "because": "with ps-async the optimiser's memory is in the servers, so a training could not be continued",
         },
+        {"when": {"device": "cuda"}, "because": "the build for CPUs is used here, which knows no GPU"},
     ],
 }
 

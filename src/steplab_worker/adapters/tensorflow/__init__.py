@@ -71,6 +71,10 @@ DECLARATION = {
             "when": {"loop": "fit", "kind": "train"},
             "because": "Keras' fit tells only the mean loss since its start; training trials need loop = custom",
         },
+        {
+            "when": {"distribution": "mirrored", "nodes": "several"},
+            "because": "one process with all replicas is on one host; several need distribution = multiworker",
+        },
     ],
 }
 COLLECTIVES = ("CollectiveReduce", "NcclAllReduce")

@@ -51,6 +51,9 @@ DECLARATION = {
             "levels": ["auto", "columns", "arrays"],
         },
     },
+    "unsupported": [
+        {"when": {"device": "cuda"}, "because": "it computes on CPUs only"},
+    ],
 }
 
 

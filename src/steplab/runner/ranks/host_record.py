@@ -1,0 +1,51 @@
+"""From what the ranks said to the hosts of a record: each one's machine, versions and other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from steplab.core.record import Host
+from steplab.core.record_parts import MachineInfo
+from steplab_worker.machine import Machine
+from steplab_worker.messages import Usage
+from steplab_worker.placement import Placement
+
+
+@dataclass(frozen=True)
+class RankUse:
+    """A rank's machine and versions, and what its trial took there."""
+
+    machine: Machine
+    versions: Mapping[str, str]
+    usage: Usage
+
+
+def host_parts(
+    ranks: Mapping[int, RankUse], placements: Sequence[Placement], here: str, other_cpu_s: float | None
+) -> list[Host]:
+    """The hosts in the order of their first rank.
+
+    What other programs did on hosts of the laboratory's own kernel (its boot is `here`) it has seen itself; of others
+    the ranks tell how busy the host was, which is theirs and other programs' time. Where auxiliary members ran as well,
+    whose time nobody tells, it is not known.
+    """
+    by_host: dict[str, list[int]] = {}
+    for rank in sorted(ranks):
+        by_host.setdefault(placements[rank].host, []).append(rank)
+    auxiliary = {placement.host for placement in placements[len(ranks) :]}
+    return [
+        Host(
+            host=name,
+            machine=MachineInfo.model_validate(asdict(ranks[own[0]].machine)),
+            versions=dict(ranks[own[0]].versions),
+            other_cpu_s=other_cpu_s if ranks[own[0]].machine.boot == here else _others(
+                None if name in auxiliary else ranks[own[0]].usage.host_s, sum(ranks[rank].usage.cpu_s for rank in own)
+            ),
+        )
+        for name, own in by_host.items()
+    ]  # fmt: skip
+
+
+def _others(host_s: float | None, own_s: float) -> float | None:
+    return None if host_s is None else max(0.0, host_s - own_s)
