@@ -62,6 +62,10 @@ class ProgressBar(steplab.RunObserver):
         self.progress.update(self.task, advance=1, failed=failed, unsupported=unsupported)
         self.on_tick()
 
+    def on_jobs(self, text: str) -> None:
+        """Say how the jobs are."""
+        self._describe(text)
+
     def on_tick(self) -> None:
         """Draw the bar anew, with the time that is left."""
         finished = len(self.statuses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -31,9 +32,11 @@ def status(
         print_json(found.document())
         return
     _show(found)
+    _show_jobs(found)
     if found.unjudged:
         console().print(f"the times of {found.unjudged} trials were not looked at: `steplab analyze {folder}` does")
-    again = f"steplab run {folder / 'study.toml'} --out {folder}"
+    elsewhere = " --executor slurm" if found.jobs else ""
+    again = f"steplab run {folder / 'study.toml'} --out {folder}{elsewhere}"
     next_step(again if found.counts.left else f"steplab analyze {folder}")
 
 
@@ -50,3 +53,14 @@ def _show(found: steplab.StudyStatus) -> None:
     if found.doubts:
         rows = [[trial.verdict, trial.doubts, describe(trial.config)] for trial in found.doubts]
         show.print(table(["verdict", "doubts", "configuration"], rows, left=3))
+
+
+def _show_jobs(found: steplab.StudyStatus) -> None:
+    """Jobs on a cluster: those that are done only counted."""
+    if not found.jobs:
+        return
+    states = Counter(job.state for job in found.jobs)
+    console().print("jobs: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())), markup=False)
+    rows = [[job.job, job.state, job.shape, job.detail] for job in found.jobs if job.state != "done"]
+    if rows:
+        console().print(table(["job", "", "shape", ""], rows[-SHOWN:], left=4))

@@ -30,5 +30,5 @@ class Observer:
     def on_jobs(self, text: str) -> None:
         """Of a study that runs elsewhere: how many of its jobs wait and why, and where the others work."""
 
-    def on_job_end(self, text: str) -> None:
-        """A job has ended otherwise than it should; `text` says how, and what becomes of its trial."""
+    def on_note(self, text: str) -> None:
+        """Something that a person should know, such as that a job was lost and its trial runs again."""

@@ -19,13 +19,14 @@ from steplab.core.trial import is_failure
 from steplab.design.plan import Plan
 from steplab.runner.campaign import Campaign
 from steplab.runner.environments import registry
-from steplab.runner.executors import LOCAL, load_executor
+from steplab.runner.executors import LOCAL, detachable, load_executor
 from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
 from steplab.runner.ranks.private_network import obstacle, open_doors
 from steplab.store import records
 from steplab.store.overview import Overview, overview
 from steplab.store.paths import StudyFolder
+from steplab.store.submissions import Ledger
 from steplab.study.sections import Study
 
 log = logging.getLogger("steplab")
@@ -69,6 +70,7 @@ def run(
     observer: RunObserver | None = None,
     stop: Stop | None = None,
     executor: str = LOCAL,
+    detach: bool = False,
 ) -> Results:
     """Run a study, or go on where it stopped, and open its folder.
 
@@ -85,13 +87,15 @@ def run(
         modules: The folder of the study's own networks (`module:…`), whose code runs in the ranks; by default that
             of the study file.
         observer: Hears of every trial.
-        executor: Where trials run: `local`, `hosts`.
+        executor: Where trials run: `local`, `hosts`, `slurm`.
+        detach: Return as soon as jobs are submitted (`slurm`); a later call goes on with them.
         stop: Ends the run after the trial that runs, as soon as `stop.asked` is true.
     """
     planned = plan(study, out, trials)
     run_plan(
-        planned, limit, retry_failed=retry_failed, modules=modules, observer=observer, stop=stop, executor=executor
-    )
+        planned, limit, retry_failed=retry_failed, modules=modules, observer=observer, stop=stop, executor=executor,
+        detach=detach,
+    )  # fmt: skip
     return Results(planned.folder)
 
 
@@ -104,6 +108,7 @@ def run_plan(
     observer: RunObserver | None = None,
     stop: Stop | None = None,
     executor: str = LOCAL,
+    detach: bool = False,
 ) -> RunSummary:
     """Run what is planned, as `run` does; how it ended."""
     study, trials, folder = planned.study, planned.trials, StudyFolder(planned.folder)
@@ -113,6 +118,7 @@ def run_plan(
     if planned.note:
         watching.on_note(planned.note)
     chosen = load_executor(executor, study)
+    submitting = detachable(chosen) if detach else None
     chosen.check(trials)
     check_environments(trials)
     own_code = _own_code(study, modules, watching)
@@ -123,7 +129,11 @@ def run_plan(
     done = trials.among(records.done(folder))
     left = len(trials) - len(done)
     watching.on_begin(left if limit is None else min(left, limit), estimate(study, trials, folder, done))
-    chosen.run(Campaign(study, trials, folder, own_code, watching), stop, limit)
+    campaign = Campaign(study, trials, folder, own_code, watching)
+    if submitting is not None:
+        submitting.submit(campaign, limit)
+    else:
+        chosen.run(campaign, stop, limit)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
 
 
@@ -167,6 +177,7 @@ def _set_aside(folder: StudyFolder, trials: Plan, retry_failed: bool, observer: 
     failed = {trial for trial, brief in seen.briefs.items() if is_failure(brief.status)} if retry_failed else ()
     for trial in trials.among(failed) if failed else ():
         records.supersede(folder, trial)
+    Ledger(folder).forget_losses(failed)
     return seen
 
 

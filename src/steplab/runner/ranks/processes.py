@@ -47,6 +47,9 @@ class Process:
         """Kill its whole process group and return when the process is gone."""
         self.signal(signal.SIGKILL)
         self.popen.wait()
+        if self.popen.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.popen.stdin.close()
 
 
 def spawn(
@@ -55,13 +58,18 @@ def spawn(
     log: Path,
     variables: Mapping[str, str],
     network: PrivateNetwork | None = None,
+    told: bytes = b"",
 ) -> Process:
-    """Start a command for these members, with nothing on its standard input and all its output in the log."""
+    """Start a command for these members, with all its output in the log.
+
+    Its standard input is empty; with something to be told it begins with that, and is open as long as the laboratory
+    lives.
+    """
     try:
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if told else subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
                 env=dict(variables),
@@ -71,6 +79,10 @@ def spawn(
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise EnvironmentFault(f"{command[0]} cannot be started: {reason}") from None
+    if popen.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended already: its code says why
+            popen.stdin.write(told)
+            popen.stdin.flush()
     return Process(popen, members)
 
 

@@ -27,6 +27,7 @@ from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
 from steplab.runner.slurm import commands
 from steplab.runner.slurm.forecast import Forecast
+from steplab.runner.slurm.nodes import Allocation
 from steplab.runner.slurm.shapes import shapes
 from steplab.store.paths import StudyFolder
 from steplab.store.submissions import LastWord, Ledger, Submission
@@ -98,7 +99,7 @@ class Laboratory:
         self._notes.forecast = Forecast.of(self.folder, trials)
         _check_environments(trials)
         campaign = Campaign(
-            study, trials, self.folder, self.modules, self._notes, submission=self.submission.id,
+            study, trials, self.folder, self.modules, self._notes, cluster=Allocation(), submission=self.submission.id,
             admits=self._in_time, waits=False,
         )  # fmt: skip
         campaign.run(self.stop)

@@ -34,6 +34,7 @@ from steplab.store.submissions import JobEnd, Ledger, Loss, Shape, Submission
 from steplab.study.sections import Study
 from steplab.study.slurm_settings import SlurmSettings
 
+NAME = "slurm"
 LEASE = "submitter"  # the name of the claim on submitting
 LEASE_S = 120.0
 SILENCE_S = 900.0  # so long Slurm's controller may be away
@@ -57,6 +58,7 @@ class SlurmCampaign:
         """Submit what has no record yet, at most `limit` trials, and follow it to its end; or only submit it."""
         require_commands()
         self._limit(limit)
+        self._tell_setup()
         self._renew()
         try:
             self.ledger.go_on()
@@ -86,6 +88,12 @@ class SlurmCampaign:
         self._shapes: Mapping[str, Shape] = shapes(self.trials, self.settings.gpus or 0)
         self._vain: Counter[Shape] = Counter()
         self._heard = time.monotonic()
+
+    def _tell_setup(self) -> None:
+        """A study that runs commands of its own is worth a word before it does."""
+        own = self.study.executors.get(NAME)
+        if isinstance(own, SlurmSettings) and own.setup:
+            self.observer.on_note(f"{self.study.path}: its jobs run the study's own setup: {'; '.join(own.setup)}")
 
     def _renew(self) -> None:
         """Submitting is one laboratory's affair: two would submit everything twice."""
@@ -133,9 +141,9 @@ class SlurmCampaign:
     def _tell_end(self, settled: Settled) -> None:
         if settled.lost:
             trials = ", ".join(settled.lost)
-            self.observer.on_job_end(f"{settled.end.reason} while it ran {trials}; what is unfinished runs again")
+            self.observer.on_note(f"{settled.end.reason} while it ran {trials}; what is unfinished runs again")
         elif settled.in_vain and settled.end.state not in ("COMPLETED", "CANCELLED"):
-            self.observer.on_job_end(settled.end.reason)
+            self.observer.on_note(settled.end.reason)
 
     def _write_lost(self) -> None:
         """A trial that took its allocation down each time becomes a record with Slurm's reason."""
@@ -175,7 +183,9 @@ class SlurmCampaign:
     def _drop_needless(self, open_: Counter[Shape]) -> None:
         """End jobs that wait for trials which others have done meanwhile."""
         live = self._books.live
-        needless = [job.number for name, job in live.items() if is_queued(job.state) and not open_[self._shape(name)]]
+        wanted = {shape for shape, count in open_.items() if count}
+        waiting = {name: job for name, job in live.items() if is_queued(job.state)}
+        needless = [job.number for name, job in waiting.items() if self._shape(name) not in wanted]
         commands.cancel([number for number in needless if number])
 
     def _shape(self, name: str) -> Shape | None:
