@@ -142,6 +142,21 @@ class SlurmBox:
         )
         return done.stdout
 
+    def jobs(self, *states: str) -> list[tuple[str, str, str]]:
+        """Number, name and nodes of the jobs in these states, by default of those that wait or work."""
+        wanted = f"--states={','.join(states or ('PENDING', 'RUNNING', 'COMPLETING'))}"
+        lines = self.run("squeue", "--noheader", wanted, "--format=%i|%j|%N").splitlines()
+        return [(number, name, nodes) for number, name, nodes in (line.split("|") for line in lines)]
+
+    def cancel_all(self) -> None:
+        """End all jobs, and wait until they are gone."""
+        deadline = time.monotonic() + PATIENCE_S
+        while jobs := self.jobs():
+            self.run("scancel", "--quiet", *(number for number, _, _ in jobs))
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"these jobs do not end: {jobs}")
+            time.sleep(0.3)
+
     def _wait_for_nodes(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while len(set(self.run("sinfo", "-h", "-N", "-p", "main", "-t", "idle", "-o", "%N").split())) < self.nodes:

@@ -87,6 +87,7 @@ class Loss(_Document):
 
     status: Status
     reason: str
+    at: float  # seconds since 1970
 
 
 D = TypeVar("D", bound=_Document)
@@ -138,13 +139,13 @@ class Ledger:
         self._write(f"{name}.end", end)
 
     def losses(self) -> dict[str, list[Loss]]:
-        """The trials that jobs took down with them, each with all its losses."""
+        """The trials that jobs took down with them, each with its losses in the order in which they were noted."""
         lost: dict[str, list[Loss]] = {}
-        for trial, name in sorted(found.groups() for name in self._names() if (found := _LOST.fullmatch(name))):
+        for trial, name in (found.groups() for name in self._names() if (found := _LOST.fullmatch(name))):
             loss = self._read(f"{trial}.{name}", "lost", Loss)
             if loss:
                 lost.setdefault(trial, []).append(loss)
-        return lost
+        return {trial: sorted(losses, key=lambda loss: loss.at) for trial, losses in lost.items()}
 
     def note_loss(self, trial: str, name: str, loss: Loss) -> None:
         """Note that a job took a trial down with it."""

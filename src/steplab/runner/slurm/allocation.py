@@ -7,6 +7,7 @@ preempted), it ends at once. Whatever makes it leave, its last word is in the le
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -127,7 +128,8 @@ def listen(laboratory: Laboratory, warning_s: float) -> None:
 
     def warned(number: int, frame: FrameType | None) -> None:
         laboratory.stop.asked = True
-        left = min(laboratory.end - time.time(), warning_s)
+        # Slurm may warn up to a minute too early: where its own word on the end is known, that counts.
+        left = laboratory.end - time.time() if math.isfinite(laboratory.end) else warning_s
         signal.setitimer(signal.ITIMER_REAL, max(0.1, left - LEAVE_S))
 
     signal.signal(signal.SIGUSR1, warned)

@@ -98,7 +98,7 @@ class Bookkeeper:
         folder = self.ledger.folder
         lost = sorted(trial for trial in unfinished if not folder.has(folder.record(trial)))
         for trial in () if self.ledger.cancelled else lost:
-            self.ledger.note_loss(trial, entry.id, Loss(status=status, reason=end.reason))
+            self.ledger.note_loss(trial, entry.id, Loss(status=status, reason=end.reason, at=end.at))
         for trial in at_work:
             claims.release(folder, trial)
         self.ledger.note_end(entry.id, end)
