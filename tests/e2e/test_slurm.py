@@ -194,7 +194,7 @@ def test_wrong_settings_are_one_sentence(
     steplab: Steplab, study: Callable[..., Path], folder: Path, tmp_path: Path
 ) -> None:
     ran = steplab("run", study(more='partition = "nowhere"', framework=["synthetic"]), "--executor", "slurm")
-    assert (ran.code, "invalid partition name specified" in ran.err.splitlines()[-1]) == (1, True)
+    assert (ran.code, "Invalid partition name specified" in ran.err.splitlines()[-1]) == (1, True)
     bare = {"PATH": str(tmp_path), "HOME": os.environ.get("HOME", "")}
     ran = steplab("run", study(framework=["synthetic"]), "--executor", "slurm", env=bare)
     assert (ran.code, "there is no `sbatch`" in ran.err.splitlines()[-1]) == (1, True)

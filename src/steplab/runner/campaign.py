@@ -25,7 +25,7 @@ from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.pool import Pool
 from steplab.runner.trial_record import repeat_command, trial_record
 from steplab.store import checkpoints, records
-from steplab.store.claims import Claims
+from steplab.store.claims import Claims, Crowd
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.sections import Study
@@ -96,20 +96,14 @@ class Campaign:
     def _open_trials(self, stop: Stop) -> Iterator[PlannedTrial]:
         """Trials without a record that nobody else is at; then those of others, in case they fail to."""
         waiting: Iterable[PlannedTrial] = self.trials.without(records.done(self.folder))
+        if self.submission:  # one of many laboratories: what others are at is looked at one by one at the end only
+            crowd, claimed = Crowd(self.folder), list[PlannedTrial]()
+            yield from self._claimed_trials((trial for trial in waiting if not _among(crowd, trial, claimed)), claimed)
+            over = records.done(self.folder)
+            waiting = [trial for trial in claimed if trial.id not in over]
         while waiting and not stop.asked:
             claimed = []
-            for trial in waiting:
-                # Looked at again, because another laboratory may have finished it since.
-                if self.folder.has(self.folder.record(trial.id)) or (self.admits and not self.admits(trial)):
-                    continue
-                if not self._claims.take(trial.id):
-                    claimed.append(trial)
-                    continue
-                try:
-                    if not self.folder.has(self.folder.record(trial.id)):
-                        yield trial
-                finally:
-                    self._claims.release(trial.id)
+            yield from self._claimed_trials(waiting, claimed)
             if not self.waits:
                 return
             if claimed and waiting is not claimed:
@@ -118,6 +112,21 @@ class Campaign:
             if waiting:
                 time.sleep(POLL_S)
                 self.observer.on_tick()
+
+    def _claimed_trials(self, trials: Iterable[PlannedTrial], others: list[PlannedTrial]) -> Iterator[PlannedTrial]:
+        """Those that can be claimed, each until the next is asked for; what others have claimed is put aside."""
+        for trial in trials:
+            # Looked at again, because another laboratory may have finished it since.
+            if self.folder.has(self.folder.record(trial.id)) or (self.admits and not self.admits(trial)):
+                continue
+            if not self._claims.take(trial.id):
+                others.append(trial)
+                continue
+            try:
+                if not self.folder.has(self.folder.record(trial.id)):
+                    yield trial
+            finally:
+                self._claims.release(trial.id)
 
     def _run_one(self, trial: PlannedTrial) -> None:
         self.observer.on_start(trial)
@@ -168,6 +177,14 @@ class Campaign:
         if resolved.dataset not in self._sources:
             self._sources[resolved.dataset] = datasets.provide(resolved.dataset, self.study.data.samples)
         return self._sources[resolved.dataset]
+
+
+def _among(crowd: Crowd, trial: PlannedTrial, others: list[PlannedTrial]) -> bool:
+    """Whether somebody is at a trial; then it is put aside."""
+    if not crowd.has(trial.id):
+        return False
+    others.append(trial)
+    return True
 
 
 def start_deadline_s(timeout_s: float) -> float:

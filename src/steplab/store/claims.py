@@ -11,11 +11,13 @@ the trial that it was at, so such a claim stays until then, although its process
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 import psutil
@@ -23,6 +25,7 @@ import psutil
 from steplab.core.errors import InputError
 from steplab.store.directory import Directory
 from steplab.store.paths import TRIAL, StudyFolder
+from steplab.store.records import done
 
 MOST_BYTES = 4096
 FRESH_S = 5.0  # so long a claim that cannot be read may be one that is being written
@@ -66,6 +69,32 @@ class Claims:
         process = psutil.Process()
         submitted = {"submission": self.submission} if self.submission else {}
         return {"host": socket.gethostname(), "pid": process.pid, "since": process.create_time(), **submitted}
+
+
+class Crowd:
+    """Which trials hundreds of laboratories are at, by a listing now and then instead of a look at each trial.
+
+    A look at one trial is a dozen operations of a file system that may be far away, and without this each laboratory
+    would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself.
+    """
+
+    def __init__(self, folder: StudyFolder, fresh_s: float = 2.0) -> None:
+        self.folder, self.fresh_s = folder, fresh_s
+        self._names: set[str] = set()
+        self._listed = -math.inf
+
+    def has(self, trial: str) -> bool:
+        """Whether somebody was at a trial, or had finished it, a moment ago."""
+        if time.monotonic() - self._listed > self.fresh_s:
+            self._names = _names(self.folder, self.folder.claims) | done(self.folder)
+            self._listed = time.monotonic()
+        return trial in self._names
+
+
+def _names(folder: StudyFolder, place: Path) -> set[str]:
+    with contextlib.suppress(OSError, InputError), folder.opened(place) as directory:
+        return set(directory.names())
+    return set()
 
 
 def release(folder: StudyFolder, trial: str) -> None:

@@ -99,8 +99,10 @@ def cancel(folder: Path | str) -> CancelledJobs:
     """
     place = StudyFolder(Path(folder).resolve())
     place.must_exist()
-    require_commands()
     ledger = Ledger(place)
+    if not ledger.submissions():
+        return CancelledJobs(place.root, ())
+    require_commands()
     ledger.cancel()
     ended = cancel_jobs(ledger, name_prefix(place), CANCEL_S)
     Bookkeeper(ledger, since=0.0).look()  # what they left unfinished is nobody's any more, and not their fault
