@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from steplab_worker import data
+from steplab_worker import data, devices
 from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
@@ -251,6 +251,12 @@ class Adapter:
 
     def __init__(self, group: GroupJob, rendezvous: Rendezvous):
         self.group, self.rendezvous = group, rendezvous
+
+    def expect_device(self, seen: bool) -> None:
+        """Refuse to run without the GPU that the placement gives; `seen` is whether the framework sees one."""
+        reason = devices.missing(self.group.placement.device, seen)
+        if reason:
+            raise Unsupported(reason)
 
     def versions(self) -> Dict[str, str]:
         """The framework's version and those it depends on, and the device it runs on."""

@@ -11,7 +11,7 @@ import time
 import traceback
 from typing import Any, Dict, List, NoReturn, Optional
 
-from steplab_worker import limits, sources, variables
+from steplab_worker import devices, limits, sources, variables
 from steplab_worker.channel import Channel
 from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob, TrialJob
@@ -95,6 +95,7 @@ def _open(group: GroupJob, rendezvous: Rendezvous) -> Any:
     """The framework's adapter; an auxiliary process serves until the group ends."""
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
+    devices.choose(group.placement.device)
     sys.path.extend(group.python_path)  # last: nothing there takes the place of an installed package
     module = _adapter_module(group.framework, group.adapter_file)
     if group.role == "rank":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Sequence
+from typing import Dict, Mapping, Sequence
 
 from steplab_worker.messages import AmbientVariables
 
@@ -19,9 +19,9 @@ _PRIVATE = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_")
 _SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY", "CREDENTIALS")
 
 
-def seen() -> Dict[str, str]:
+def seen(among: Mapping[str, str] = os.environ) -> Dict[str, str]:
     """The variables and their values, by name."""
-    return {name: os.environ[name] for name in sorted(os.environ) if _matters(name)}
+    return {name: among[name] for name in sorted(among) if _matters(name)}
 
 
 def ambient(before: Dict[str, str], always: Sequence[str]) -> AmbientVariables:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import sshd
 from steplab.core.errors import EnvironmentFault
+from steplab.runner.nets import making
 from steplab.runner.ranks import group_folder
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab.runner.ranks.launchers import launcher_names, load_launcher
@@ -37,13 +39,42 @@ def folder() -> Iterator[GroupFolder]:
 
 
 def launch_of(folder: GroupFolder, deeds: Mapping[int, str], command: tuple[str, ...], **more: object) -> Launch:
-    placements = tuple(Placement("here", 0, "127.0.0.1") for _ in MEMBERS)
+    """Members on the host that the variable GROUND names with the way there, or here."""
+    host, reach = json.loads(os.environ.get("GROUND", '["here", ""]'))
+    placements = tuple(Placement(host, 0, "127.0.0.1") for _ in MEMBERS)
     variables = {**os.environ, "DEEDS": json.dumps(deeds), "TMPDIR": str(folder.temporary)}
-    return Launch(MEMBERS, placements, command, "unix:/nowhere", folder, variables, **more)  # type: ignore[arg-type]
+    return Launch(MEMBERS, placements, command, "unix:/nowhere", folder, variables, {host: reach}, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def grounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Mapping[str, str]]]:
+    """The variables that lead launchers which need another host than this one to one; the host is real."""
+    folder = tmp_path_factory.mktemp("ground")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEPLAB_HOME", str(folder))
+        net = making.up("contract", 2)
+        try:
+            with sshd.servers(net, folder) as servers:
+                last, home = net.hosts[-1].name, {"STEPLAB_HOME": str(folder)}
+                yield {
+                    "namespaces": {"GROUND": json.dumps([last, net.name]), **home},
+                    "ssh": {"GROUND": json.dumps([last, ""]), "PATH": servers.variables["PATH"], **home},
+                }
+        finally:
+            making.down(net.name)
 
 
 @pytest.fixture(params=launcher_names())
-def start(request: pytest.FixtureRequest, folder: GroupFolder, no_orphans: Callable[[], None]) -> Iterator[Start]:
+def launcher_name(
+    request: pytest.FixtureRequest, grounds: Mapping[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    for name, value in grounds.get(request.param, {}).items():
+        monkeypatch.setenv(name, value)
+    return str(request.param)
+
+
+@pytest.fixture
+def start(launcher_name: str, folder: GroupFolder, no_orphans: Callable[[], None]) -> Iterator[Start]:
     """Start three members that do these deeds; all of them are ended with the test."""
     launchers: list[Launcher] = []
 
@@ -52,7 +83,7 @@ def start(request: pytest.FixtureRequest, folder: GroupFolder, no_orphans: Calla
         command: tuple[str, ...] = (sys.executable, str(MEMBER)),
         **more: object,
     ) -> Launcher:
-        launcher = load_launcher(request.param)(launch_of(folder, deeds or {}, command, **more))
+        launcher = load_launcher(launcher_name)(launch_of(folder, deeds or {}, command, **more))
         launchers.append(launcher)
         launcher.start()
         return launcher
@@ -183,9 +214,8 @@ time.sleep(1000)
 """
 
 
-@pytest.mark.parametrize("name", launcher_names())
-def test_members_die_with_a_killed_laboratory(name: str, no_orphans: Callable[[], None]) -> None:
-    command = [sys.executable, "-c", LABORATORY, str(MEMBER.parent), name]
+def test_members_die_with_a_killed_laboratory(launcher_name: str, no_orphans: Callable[[], None]) -> None:
+    command = [sys.executable, "-c", LABORATORY, str(MEMBER.parent), launcher_name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as laboratory:
         assert laboratory.stdout is not None
         assert laboratory.stdout.readline() == "up\n"

@@ -30,6 +30,8 @@ NOT_RUN = {
     "import": "needs files of other programs",
     "roofline": "measures the machine for minutes",
     "serve": "never ends",
+    "net down": "ends what its page makes",
+    "net up": "stays until it is ended; its page makes and ends one",
     "run": "the same study as on its page",
 }
 

@@ -40,10 +40,10 @@ def test_without_a_profile_there_is_nothing(profile: Path) -> None:
 
 
 def test_what_the_study_does_not_say_the_profile_does(profile: Path) -> None:
-    profile.write_text('[executor.hosts]\nnames = ["p"]\nhome = "/fast"\n')
+    profile.write_text('[executor.hosts]\nnames = ["p"]\n')
     study = parse_study(STUDY, Path("study.toml"))
-    both = merged(HostsSettings, read_profile()["hosts"], study.executors["hosts"])
-    assert both == HostsSettings(names=["a", "b"], home="/fast")
+    assert merged(HostsSettings, read_profile()["hosts"], study.executors["hosts"]) == HostsSettings(names=["a", "b"])
+    assert merged(HostsSettings, read_profile()["hosts"], None) == HostsSettings(names=["p"])
 
 
 def test_a_mistake_in_the_profile_is_told_with_its_line(profile: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where a trial's ranks ran: how many on one machine, and how many CPUs that has."""
+"""Where a trial's ranks ran: on how many nodes, how many on one machine, and how many CPUs that has."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from steplab.core.record import Record
 
 
 def placement(record: Record) -> dict[str, Any]:
-    """The columns `cpus` (of the machine, None if unknown) and `ranks_per_host` (of the fullest machine)."""
-    hosts = Counter(rank.host for rank in record.ranks)
-    return {"cpus": record.machine.cpus, "ranks_per_host": max(hosts.values(), default=0)}
+    """The columns `cpus` (of the machine, None if unknown), `ranks_per_host` (the fullest's), `rank_hosts` and `nodes`.
+
+    Hosts of one kernel, as those of a cluster in a box, share its CPUs. `rank_hosts` is each rank's, with commas.
+    """
+    machines = Counter(_machine(record, rank.host) for rank in record.ranks)
+    hosts = [rank.host for rank in record.ranks]
+    fullest = max(machines.values(), default=0)
+    row = {"cpus": record.machine.cpus, "ranks_per_host": fullest, "rank_hosts": ",".join(hosts)}
+    # A study's own factor stays what it is; an imported record does not say on how many hosts it ran.
+    known = record.config.get("nodes", record.resolved.nodes)
+    return row if known is None else row | {"nodes": known}
+
+
+def _machine(record: Record, name: str) -> str:
+    return next((host.machine.boot or name for host in record.hosts if host.host == name), name)

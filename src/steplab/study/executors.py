@@ -18,7 +18,6 @@ class HostsSettings(Section):
     """[executor.hosts]: machines that `ssh` reaches without a password."""
 
     names: list[HostName] = Field(default=[])  # as `ssh` knows them; the first holds rank 0
-    home: str = ""  # STEPLAB_HOME there, if it is not the same as here
 
 
 SETTINGS: Mapping[str, type[Section]] = {"hosts": HostsSettings, "slurm": SlurmSettings}

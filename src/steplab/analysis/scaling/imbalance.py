@@ -41,6 +41,8 @@ class Imbalance:
     phase_share: float  # of the difference between the two
     layer: str | None = None
     verdict: str | None = None  # on the trial: other programs can make ranks uneven
+    host: str = ""  # of the rank that waits; empty if all ranks are on one host
+    waits_for_host: str = ""
 
     @property
     def sentence(self) -> str:
@@ -49,8 +51,13 @@ class Imbalance:
         if self.phase in LAYERED:
             where = f"in {self.layer} {PASSES[self.phase]}" if self.layer else f"in {where}"
         mostly = "" if self.phase_share >= 0.75 else " mostly"
-        waits = f"rank {self.rank} waits {self.share:.0%} of its step for rank {self.waits_for}"
+        early, slow = _rank(self.rank, self.host), _rank(self.waits_for, self.waits_for_host)
+        waits = f"{early} waits {self.share:.0%} of its step for {slow}"
         return f"{waits}, which spends it{mostly} {where}"
+
+
+def _rank(number: int, host: str) -> str:
+    return f"rank {number} on {host}" if host else f"rank {number}"
 
 
 def imbalance(trials: pd.DataFrame, iterations: pa.Table, layers: pa.Table, most: int | None = None) -> list[Imbalance]:
@@ -66,7 +73,20 @@ def imbalance(trials: pd.DataFrame, iterations: pa.Table, layers: pa.Table, most
     names, lif = several["trial"].to_numpy(), several["lif"].to_numpy(dtype=float)
     findings = [_finding(str(names[row["trial"]]), lif[row["trial"]], row) for row in worst.to_dict("records")]
     verdicts = dict(zip(names, several.get("verdict", [None] * len(names)), strict=True))
-    return _with_layers([replace(finding, verdict=verdicts[finding.trial]) for finding in findings], layers)
+    findings = [replace(finding, verdict=verdicts[finding.trial]) for finding in findings]
+    return _with_layers(_on_hosts(findings, several), layers)
+
+
+def _on_hosts(findings: list[Imbalance], trials: pd.DataFrame) -> list[Imbalance]:
+    """With the hosts of both ranks, where a trial has several."""
+    said = trials.get("rank_hosts", pd.Series("", index=trials.index))
+    hosts = {trial: str(names).split(",") for trial, names in zip(trials["trial"], said, strict=True)}
+    several = {trial: names for trial, names in hosts.items() if len(set(names)) > 1}
+    return [
+        replace(one, host=several[one.trial][one.rank], waits_for_host=several[one.trial][one.waits_for])
+        if one.trial in several else one
+        for one in findings
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

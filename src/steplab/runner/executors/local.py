@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from steplab.core.errors import InputError
 from steplab.design.plan import Plan
+from steplab.runner.box import Box
 from steplab.runner.campaign import Campaign
-from steplab.runner.cluster import ThisMachine
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import shapes
+from steplab.runner.nets.net import find
 from steplab.study.sections import Study
 
 
@@ -20,16 +21,19 @@ class LocalExecutor:
         self.study = study
 
     def check(self, trials: Plan) -> None:
-        """Several hosts are not here."""
+        """Several hosts are only in a net that is up and large enough."""
         for shape in shapes(trials):
             if shape.nodes > 1 and not shape.placement:
                 what = f"trials on {shape.nodes} nodes cannot run on this machine alone"
                 hint = "use --executor hosts or slurm, or placement = 'net:NAME' for a cluster in a box"
                 raise InputError(what, where=str(self.study.path), hint=hint)
+            if shape.placement and len(hosts := find(shape.placement).hosts) < shape.nodes:
+                what = f"{shape.placement} has {len(hosts)} hosts, but there are trials on {shape.nodes} nodes"
+                raise InputError(what, where=str(self.study.path), hint="make a larger net, or use fewer nodes")
 
     def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:
         """Run it here."""
-        replace(campaign, cluster=ThisMachine()).run(stop, limit)
+        replace(campaign, cluster=Box()).run(stop, limit)
 
 
 EXECUTOR = LocalExecutor

@@ -197,6 +197,8 @@ class Conversation:
 
     def _failure(self, event: Said | Ended, when: str) -> Failure:
         name, tail = self.group.name(event.rank), self.group.tail(event.rank)
+        if isinstance(event, Ended) and event.reason:
+            return Failure("crashed", f"{name}: {event.reason} {when}", event.rank, tail)
         if isinstance(event, Ended):
             return Failure(*_ended(name, event.code, when), event.rank, tail)
         assert isinstance(event.message, Failed)

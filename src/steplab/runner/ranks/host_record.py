@@ -28,7 +28,7 @@ def host_parts(
 
     What other programs did on hosts of the laboratory's own kernel (its boot is `here`) it has seen itself; of others
     the ranks tell how busy the host was, which is theirs and other programs' time. Where auxiliary members ran as well,
-    whose time nobody tells, it is not known.
+    whose time nobody tells, it is not known; nor where nobody looked, as on a virtual clock.
     """
     by_host: dict[str, list[int]] = {}
     for rank in sorted(ranks):
@@ -39,13 +39,14 @@ def host_parts(
             host=name,
             machine=MachineInfo.model_validate(asdict(ranks[own[0]].machine)),
             versions=dict(ranks[own[0]].versions),
-            other_cpu_s=other_cpu_s if ranks[own[0]].machine.boot == here else _others(
-                None if name in auxiliary else ranks[own[0]].usage.host_s, sum(ranks[rank].usage.cpu_s for rank in own)
-            ),
+            other_cpu_s=other_cpu_s
+            if ranks[own[0]].machine.boot == here
+            else _others([ranks[rank].usage for rank in own], here and name not in auxiliary),
         )
         for name, own in by_host.items()
-    ]  # fmt: skip
+    ]
 
 
-def _others(host_s: float | None, own_s: float) -> float | None:
-    return None if host_s is None else max(0.0, host_s - own_s)
+def _others(ranks: Sequence[Usage], known: object) -> float | None:
+    host_s = ranks[0].host_s
+    return max(0.0, host_s - sum(usage.cpu_s for usage in ranks)) if known and host_s is not None else None

@@ -53,6 +53,7 @@ class ProcessEnd:
 
     members: tuple[int, ...]
     code: int
+    reason: str = ""  # where the launcher knows more than the code tells
 
 
 class Launcher(Protocol):
@@ -104,16 +105,10 @@ class ProcessLauncher:
         return self.spawn(self.launch.member(number), (number,), self.launch.folder.log(number))
 
     def spawn(
-        self,
-        command: Sequence[str],
-        members: tuple[int, ...],
-        log: Path,
-        variables: Mapping[str, str] | None = None,
-        told: bytes = b"",
+        self, command: Sequence[str], members: tuple[int, ...], log: Path, variables: Mapping[str, str] | None = None
     ) -> Process:
-        """A process with the group's environment, and perhaps further variables and a first line of input."""
-        full = {**self.launch.variables, **(variables or {})}
-        return spawn(command, members, log, full, self.launch.network, told)
+        """A process with the group's environment, and perhaps further variables."""
+        return spawn(command, members, log, {**self.launch.variables, **(variables or {})}, self.launch.network)
 
     def ended(self) -> ProcessEnd | None:
         """A process that has ended and was not told of before."""

@@ -47,9 +47,6 @@ class Process:
         """Kill its whole process group and return when the process is gone."""
         self.signal(signal.SIGKILL)
         self.popen.wait()
-        if self.popen.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self.popen.stdin.close()
 
 
 def spawn(
@@ -58,18 +55,14 @@ def spawn(
     log: Path,
     variables: Mapping[str, str],
     network: PrivateNetwork | None = None,
-    told: bytes = b"",
+    stdin: int = subprocess.DEVNULL,
 ) -> Process:
-    """Start a command for these members, with all its output in the log.
-
-    Its standard input is empty; with something to be told it begins with that, and is open as long as the laboratory
-    lives.
-    """
+    """Start a command for these members, with nothing on its standard input unless told, and its output in the log."""
     try:
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE if told else subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=file,
                 stderr=file,
                 env=dict(variables),
@@ -79,10 +72,6 @@ def spawn(
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise EnvironmentFault(f"{command[0]} cannot be started: {reason}") from None
-    if popen.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):  # it has ended already: its code says why
-            popen.stdin.write(told)
-            popen.stdin.flush()
     return Process(popen, members)
 
 

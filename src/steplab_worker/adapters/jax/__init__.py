@@ -371,6 +371,7 @@ class Adapter(base.Adapter):
                 coordinator_bind_address=coordinator,
             )  # fmt: skip
             self.mesh = Mesh(np.array([first_of(rank) for rank in range(group.workers)]), (AXIS,))
+        self.expect_device(jax.local_devices()[0].platform == "gpu")
 
     def versions(self) -> Dict[str, str]:
         """JAX, XLA's library, and the device."""

@@ -369,6 +369,7 @@ class Adapter(base.Adapter):
 
     def __init__(self, group: GroupJob, rendezvous: Rendezvous):
         super().__init__(group, rendezvous)
+        self.expect_device(bool(tf.config.list_physical_devices("GPU")))
         tf.get_logger().setLevel("ERROR")  # a trial's functions are traced anew; it would warn of that
         self.place: Optional[Place] = None
         self.holder: Optional[socket.socket] = None

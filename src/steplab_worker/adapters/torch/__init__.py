@@ -319,8 +319,11 @@ def _pinned(batch: Any) -> Any:
 
 
 def _device(place: Placement) -> torch.device:
-    """The GPU of a rank: the one that its placement names, or the one of its number on this host."""
-    return torch.device(place.device or "cuda:%d" % (place.local_rank % torch.cuda.device_count()))
+    """The GPU of a rank: the only one that it sees if its placement names one, else the one of its number here."""
+    number, there = 0 if place.device else place.local_rank, torch.cuda.device_count()
+    if number >= there:
+        raise base.Unsupported("rank %d of its host has no GPU of its own: there are %d" % (place.local_rank, there))
+    return torch.device("cuda:%d" % number)
 
 
 def _store(group: GroupJob, rendezvous: Rendezvous) -> dist.Store:
@@ -341,6 +344,7 @@ class Adapter(base.Adapter):
         super().__init__(group, rendezvous)
         torch.set_num_threads(group.threads)
         cuda = torch.cuda.is_available()
+        self.expect_device(cuda)
         self.device = _device(rendezvous.place) if cuda else torch.device("cpu")
         if cuda:
             torch.cuda.set_device(self.device)

@@ -1,0 +1,56 @@
+"""This machine as a campaign's hosts: itself, or the hosts of a cluster in a box (`placement = "net:NAME"`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steplab.core.errors import EnvironmentFault, InputError
+from steplab.core.resolution import Resolved
+from steplab.runner.nets import net as nets
+from steplab.runner.nets.net import Net
+from steplab.runner.nets.shaping import shape
+from steplab.runner.ranks.group_key import GroupKey
+from steplab.runner.ranks.members import Member
+from steplab.runner.ranks.site import Host, Site, over_hosts, this_host
+
+LAUNCHER = "namespaces"
+
+
+class Box:
+    """Keeps the rate of every net that trials run in as the trial wants it, and gives it back as it was."""
+
+    def __init__(self) -> None:
+        self._rates: dict[str, str] = {}
+
+    def locate(self, key: GroupKey, members: Sequence[Member]) -> Site:
+        """Here, or on the first hosts of the net."""
+        if not key.placement:
+            return this_host(key, members)
+        net = _net(key.placement)
+        hosts = [Host(host.name, host.address, net.name) for host in net.hosts]
+        return over_hosts(key, members, hosts, LAUNCHER, listen="")
+
+    def prepare(self, resolved: Resolved) -> None:
+        """Give the net's lines the trial's rate."""
+        if resolved.placement:
+            net = _net(resolved.placement)
+            self._shape(net, resolved.rate or net.rate)
+
+    def close(self) -> None:
+        """Give the nets their own rates again."""
+        for net in nets.nets() if self._rates else ():
+            if net.name in self._rates:
+                self._shape(net, net.rate)
+
+    def _shape(self, net: Net, rate: str) -> None:
+        if self._rates.get(net.name) != rate:
+            self._rates.pop(net.name, None)
+            shape(net, rate)
+            self._rates[net.name] = rate
+
+
+def _net(placement: str) -> Net:
+    try:
+        return nets.find(placement)
+    except InputError as error:
+        raise EnvironmentFault(str(error)) from None  # it has been taken down: a record says so
