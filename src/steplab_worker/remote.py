@@ -79,7 +79,16 @@ def start(said: Dict[str, Any], stdin: BinaryIO, interpreter: str, room: str) ->
     if said["archive"]:
         program = os.path.join(room, "steplab_worker")
         zipfile.ZipFile(io.BytesIO(stdin.read(said["archive"]))).extractall(program)
-    command = [interpreter, program, "--channel", said["channel"], "--room", room, "--rank", str(said["number"])]
+    command = [
+        interpreter,
+        *filter(None, [program]),
+        "--channel",
+        said["channel"],
+        "--room",
+        room,
+        "--rank",
+        str(said["number"]),
+    ]
     variables = dict(os.environ, TMPDIR=os.path.join(room, "tmp"), **said["variables"])
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, env=variables, start_new_session=True)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-
 import sshd
+
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.nets import making
 from steplab.runner.ranks import group_folder
@@ -203,7 +203,7 @@ def test_the_processes_that_it_started_are_known(start: Start) -> None:
 LABORATORY = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[3]]
 import test_launchers as contract
 folder = contract.GroupFolder()
 launcher = contract.load_launcher(sys.argv[2])(contract.launch_of(folder, {}, (sys.executable, str(contract.MEMBER))))
@@ -215,7 +215,7 @@ time.sleep(1000)
 
 
 def test_members_die_with_a_killed_laboratory(launcher_name: str, no_orphans: Callable[[], None]) -> None:
-    command = [sys.executable, "-c", LABORATORY, str(MEMBER.parent), launcher_name]
+    command = [sys.executable, "-c", LABORATORY, str(MEMBER.parent), launcher_name, str(Path(sshd.__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as laboratory:
         assert laboratory.stdout is not None
         assert laboratory.stdout.readline() == "up\n"

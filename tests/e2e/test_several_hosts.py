@@ -12,11 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import sshd
+
 from steplab.core.record import Record
+from steplab.core.resolution import resolve
+from steplab.kinds.step import StepKind
 from steplab.runner.nets import making
 from steplab.runner.nets.net import Net
+from steplab.runner.ranks.group_key import GroupKey
+from steplab.runner.ranks.members import members
+from steplab.runner.ranks.site import NotHere
+from steplab.runner.ssh_hosts import SshHosts
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 from steplab.store.tables import load
@@ -101,13 +107,19 @@ def test_several_ranks_on_a_host_are_numbered_there(net: Net, write: Write, step
     assert places(record) == [(h.name, n, h.address) for h in (first, second) for n in (0, 1)]
 
 
-@pytest.mark.framework("torch")
-def test_pytorch_runs_in_a_box(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
-    study = write(framework="torch", workers=2, batch_size=4, placement=f"net:{net.name}", rate="1gbit")
+@pytest.mark.parametrize(
+    "framework",
+    [pytest.param(name, marks=pytest.mark.framework(name)) for name in ("torch", "tensorflow", "mxnet", "chainer")],
+)
+def test_frameworks_run_in_a_box(framework: str, net: Net, write: Write, steplab: Callable[..., Any]) -> None:
+    study = write(framework=framework, workers=2, batch_size=4, placement=f"net:{net.name}", rate="1gbit")
     assert steplab("run", study, "--out", "out", timeout=PATIENCE_S).code == 0
     (record,) = all_records(study.parent / "out")
     assert places(record) == [(host.name, 0, host.address) for host in net.hosts[:2]]
-    assert all(host.versions["torch"] == record.versions["torch"] for host in record.hosts)
+    assert [host.machine.host for host in record.hosts] == [
+        host.name for host in net.hosts[:2]
+    ]  # as they say themselves
+    assert all(host.versions[framework] == record.versions[framework] for host in record.hosts)
     assert record.hosts[0].other_cpu_s is not None
 
 
@@ -200,6 +212,12 @@ def test_a_host_that_is_switched_off_is_the_reason_and_the_study_goes_on(
         servers.switch_on(lost)
 
 
+def test_an_mpi_job_over_ssh_is_unsupported_with_its_reason() -> None:
+    key = GroupKey("chainer", "", 2, 1, 2, nodes=2)
+    with pytest.raises(NotHere, match="Chainer: its ranks are started by mpiexec, not one by one over ssh"):
+        SshHosts(["a", "b"], {}).locate(key, members("chainer", 2, {}))
+
+
 @pytest.mark.parametrize(
     ("names", "factors", "sentence"),
     [
@@ -219,3 +237,19 @@ def test_what_is_missing_there_is_told_before_anything_starts(
     assert (done.returncode, len(errors.splitlines())) == (1, 1), errors
     assert sentence in errors
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.framework("torch")
+def test_without_a_gpu_cuda_is_unsupported_and_cpu_is_measured(write: Write, steplab: Callable[..., Any]) -> None:
+    study = write(framework="torch", device=["cuda", "cpu"], batch_size=4)
+    ran = steplab("run", study, "--out", "out", "--json", timeout=PATIENCE_S, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert (ran.json["ok"], ran.json["unsupported"]) == (1, 1)
+    refused = next(record for record in all_records(study.parent / "out") if record.status == "unsupported")
+    assert "device = 'cuda' needs GPU 0 of its host, and the framework sees none there" in refused.reason
+
+
+def test_what_a_framework_cannot_do_on_several_nodes_or_gpus_is_its_reason() -> None:
+    one = {"framework": "tensorflow", "workers": 2, "distribution": "mirrored"}
+    assert StepKind.unsupported(resolve(one)) == ""
+    assert "one process with all replicas is on one host" in StepKind.unsupported(resolve({**one, "nodes": 2}))
+    assert "knows no GPU" in StepKind.unsupported(resolve({"framework": "mxnet", "device": "cuda"}))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.resolution import Resolved
 from steplab.runner.nets import net as nets
 from steplab.runner.nets.net import Net
 from steplab.runner.nets.shaping import shape
 from steplab.runner.ranks.group_key import GroupKey
+from steplab.runner.ranks.launchers import LOCAL
 from steplab.runner.ranks.members import Member
 from steplab.runner.ranks.site import Host, Site, over_hosts, this_host
 
@@ -28,7 +30,7 @@ class Box:
             return this_host(key, members)
         net = _net(key.placement)
         hosts = [Host(host.name, host.address, net.name) for host in net.hosts]
-        return over_hosts(key, members, hosts, LAUNCHER, listen="")
+        return over_hosts(key, members, hosts, _launcher(key), listen="")
 
     def prepare(self, resolved: Resolved) -> None:
         """Give the net's lines the trial's rate."""
@@ -47,6 +49,12 @@ class Box:
             self._rates.pop(net.name, None)
             shape(net, rate)
             self._rates[net.name] = rate
+
+
+def _launcher(key: GroupKey) -> str:
+    """A framework's own launcher, if it has one for several ranks, goes into the net itself."""
+    own = catalogue.framework(key.framework).launcher
+    return own if key.processes > 1 and own != LOCAL else LAUNCHER
 
 
 def _net(placement: str) -> Net:

@@ -7,12 +7,14 @@ import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
 from steplab.core.resolution import Resolved
 from steplab.runner.ranks import ssh
 from steplab.runner.ranks.group_key import GroupKey
+from steplab.runner.ranks.launchers import LOCAL
 from steplab.runner.ranks.members import Member
-from steplab.runner.ranks.site import Host, Site, over_hosts
+from steplab.runner.ranks.site import Host, NotHere, Site, over_hosts
 from steplab.runner.ranks.ssh import Looked
 from steplab_worker.transport import joined
 
@@ -37,6 +39,9 @@ class SshHosts:
 
     def locate(self, key: GroupKey, members: Sequence[Member]) -> Site:
         """On the first hosts that answer."""
+        framework = catalogue.framework(key.framework)
+        if key.processes > 1 and framework.launcher != LOCAL:
+            raise NotHere(f"{framework.title}: its ranks are started by {framework.launcher}, not one by one over ssh")
         looked, lost = self._answering(key.nodes)
         if len(looked) < key.nodes:
             there = f"{len(self.names) - len(lost)} of the {len(self.names)} hosts answer, {key.nodes} are needed"

@@ -185,3 +185,21 @@ def test_analysis_takes_what_a_study_folder_gives(
     assert steplab("run", study_file(kind="infer"), "--out", "out").code == 0
     loaded = tables.load(tmp_path / "out")
     assert imbalance(loaded.trials, loaded.iterations, loaded.layers) == []
+
+
+def slow_second_rank(hosts: str) -> Imbalance:
+    phases = noisy(np.random.default_rng(3), 1, 2)
+    phases[:, 1] *= 1.5
+    trials, iterations = measured(phases)
+    (finding,) = imbalance(trials.assign(rank_hosts=hosts), iterations, NO_LAYERS)
+    return finding
+
+
+def test_ranks_on_several_hosts_are_named_with_them() -> None:
+    finding = slow_second_rank("anna,berta")
+    assert finding.sentence.startswith("rank 0 on anna waits ")
+    assert " of its step for rank 1 on berta, which" in finding.sentence
+
+
+def test_ranks_on_one_host_are_named_by_number_alone() -> None:
+    assert slow_second_rank("anna,anna").sentence.startswith("rank 0 waits ")

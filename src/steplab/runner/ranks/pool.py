@@ -13,7 +13,7 @@ from steplab.runner.ranks import group_folder
 from steplab.runner.ranks.conversation import Conversation, Failure
 from steplab.runner.ranks.group import RankGroup
 from steplab.runner.ranks.group_key import GroupKey
-from steplab.runner.ranks.site import Locate, this_host
+from steplab.runner.ranks.site import Locate, NotHere, this_host
 
 MOST_GROUPS = 4
 
@@ -42,6 +42,8 @@ class Pool:
         try:
             environment = registry.find(key.framework, key.environment)
             group = self._groups[key] = RankGroup(key, environment, self._python_path, self._locate)
+        except NotHere as refusal:
+            return Failure("unsupported", str(refusal), 0)
         except EnvironmentFault as fault:
             return Failure("failed", str(fault), 0)
         failure = Conversation(group, time.monotonic() + start_deadline_s, look_around).open()

@@ -8,12 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steplab.core import catalogue
+from steplab.core.errors import EnvironmentFault
 from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.launchers import LOCAL
 from steplab.runner.ranks.members import Member
 from steplab_worker.placement import Placement
 
 LOOPBACK = "127.0.0.1"
+
+
+class NotHere(EnvironmentFault):
+    """These hosts can never serve such a group: its trials are unsupported, not failed."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ DECLARATION = {
     "launcher": "mpiexec",
     "unsupported": [
         {"when": {"device": "cuda"}, "because": "without CuPy, which it is installed without, it knows no GPU"},
-        {"when": {"nodes": "several"}, "because": "its ranks are one MPI job, which is started on one host here"},
     ],
 }
 

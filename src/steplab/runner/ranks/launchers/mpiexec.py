@@ -1,12 +1,18 @@
-"""All ranks are one MPI job on this host, started by Open MPI's `mpiexec`; auxiliary members are started one by one."""
+"""All ranks are one MPI job, started by Open MPI's `mpiexec`; auxiliary members are started one by one.
+
+The job is on this host, or in a cluster in a box: then `mpiexec` is on the first host and gets to the others through a
+script that enters their namespaces, as it would through ssh.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from steplab.runner.ranks.launching import ProcessLauncher
-from steplab.runner.ranks.processes import Process
+from steplab.runner.ranks.net_host import found, inside
+from steplab.runner.ranks.processes import Process, spawn
 
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
 # PMIx, of which 3 and 4 have other names for it: reached over loopback alone.
@@ -22,22 +28,38 @@ class MpiexecLauncher(ProcessLauncher):
         for member in self.launch.members:
             if not member.is_rank:
                 yield self.alone(member.number)
-        command = [*self._mpiexec(len(ranks)), *self.launch.numbered_by(RANK_VARIABLE)]
-        yield self.spawn(command, ranks, self._log, VARIABLES)
+        first = self.launch.placements[0].host
+        if not self.launch.reach.get(first):
+            command = [*self._mpiexec(ranks, SHARED_MEMORY), *self.launch.numbered_by(RANK_VARIABLE)]
+            yield self.spawn(command, ranks, self._log, VARIABLES)
+            return
+        command = [*self._mpiexec(ranks, self._lines(ranks)), *self.launch.numbered_by(RANK_VARIABLE)]
+        with inside(self.launch.reach[first], first) as network:
+            yield spawn(command, ranks, self._log, {**self.launch.variables, **VARIABLES}, network)
 
-    def _mpiexec(self, ranks: int) -> list[str]:
+    def _lines(self, ranks: Sequence[int]) -> list[str]:
+        """What `mpiexec` is told of several hosts: how many ranks are on which, and how to get there."""
+        counts = Counter(self.launch.placements[rank].host for rank in ranks)
+        script = self.launch.folder.path / "enter"
+        script.write_text(_entering(self.launch.reach), encoding="ascii")
+        script.chmod(0o700)
+        return [
+            "--host", ",".join(f"{host}:{count}" for host, count in counts.items()),
+            *_parameter("plm_rsh_agent", str(script)), *_parameter("btl", "self,vader,tcp"),
+            *_parameter("btl_tcp_if_include", "eth0"), *_parameter("oob_tcp_if_include", "eth0"),
+        ]  # fmt: skip
+
+    def _mpiexec(self, ranks: Sequence[int], lines: Sequence[str]) -> list[str]:
         room, memory = str(self.launch.folder.path), str(self.launch.folder.shared_memory())
         return [
             # No binding: how many threads a rank has, and where, is not the launcher's to say.
-            "mpiexec", "-n", str(ranks), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+            "mpiexec", "-n", str(len(ranks)), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *lines,
             # The job's files are in folders that surely go.
             *_parameter("orte_tmpdir_base", room), *_parameter("btl_vader_backing_directory", memory),
             *_parameter("btl_vader_single_copy_mechanism", "none"),
             # A waiting rank gives its core away: on a busy machine the slowest tenth of exchanges took 20 instead of
             # 100 ms.
             *_parameter("mpi_yield_when_idle", "1"),
-            # Shared memory alone, so that no rank listens; the launcher is reached over loopback.
-            *_parameter("btl", "self,vader"), *_parameter("oob_tcp_if_include", "lo"),
             # A rank dies with its launcher, even before it can ask for that itself.
             "setpriv", "--pdeathsig", "KILL",
         ]  # fmt: skip
@@ -58,6 +80,20 @@ class MpiexecLauncher(ProcessLauncher):
 
 def _parameter(name: str, value: str) -> list[str]:
     return ["--mca", name, value]
+
+
+# Shared memory alone, so that no rank listens; the launcher is reached over loopback.
+SHARED_MEMORY = [*_parameter("btl", "self,vader"), *_parameter("oob_tcp_if_include", "lo")]
+
+
+def _entering(reach: Mapping[str, str]) -> str:
+    """A script that runs a command in the host that its first argument names, as Open MPI calls a remote shell."""
+    cases = []
+    for name, net_name in reach.items():
+        net, host = found(net_name, name)
+        files = f"--mount=/proc/{net.pid}/fd/{net.mounts} --net=/proc/{net.pid}/fd/{host.net}"
+        cases.append(f'{name}) set -- {files} --uts=/proc/{net.pid}/fd/{host.uts} sh -c "$*";;')
+    return "\n".join(["#!/bin/sh", "host=$1", "shift", "case $host in", *cases, "esac", 'exec nsenter "$@"', ""])
 
 
 LAUNCHER = MpiexecLauncher

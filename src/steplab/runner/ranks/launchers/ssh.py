@@ -28,13 +28,15 @@ class SshLauncher(ProcessLauncher):
     def _there(self, number: int) -> Process:
         place, log = self.launch.placements[number], self.launch.folder.log(number)
         destination = self.launch.reach.get(place.host) or place.host
+        document = self._document(number)
         process = spawn(ssh.command(destination), (number,), log, self.launch.variables, stdin=subprocess.PIPE)
-        _write(process, self._document(number))
+        _write(process, document)
         return process
 
     def _document(self, number: int) -> bytes:
-        python, program = self.launch.command
-        worker = ssh.archive(Path(program)) if Path(program).is_dir() else b""
+        python, *rest = self.launch.command
+        program = rest[0] if rest else ""
+        worker = ssh.archive(Path(program)) if program and Path(program).is_dir() else b""
         said = {
             "task": "run", "number": number, "channel": self.launch.channel, "token": self.launch.folder.token,
             "python": ssh.places(python), "program": program,
