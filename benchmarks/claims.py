@@ -72,9 +72,7 @@ def laboratory(path: Path, out: Path, number: int, pattern: Record, trial_s: flo
     trials = plan(study)
     gate.wait()
     before = resource.getrusage(resource.RUSAGE_SELF)
-    campaign = Rehearsal(
-        study, trials, folder, submission=f"{number:010x}", waits=False, pattern=pattern, trial_s=trial_s
-    )
+    campaign = Rehearsal(study, trials, folder, submission=f"{number:010x}", pattern=pattern, trial_s=trial_s)
     campaign.run(Stop())
     after = resource.getrusage(resource.RUSAGE_SELF)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

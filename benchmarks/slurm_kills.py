@@ -16,7 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from _slurm_box import SlurmBox
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
+
+from slurm_box import SlurmBox
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 STUDY = """

@@ -1,8 +1,9 @@
 """Trials per hour over Slurm: laboratories that take trial after trial against a job per trial, in one run.
 
-`python benchmarks/slurm_throughput.py [TRIALS]`. A real Slurm on this machine (`_slurm_box.py`), one shape, synthetic
-trials, the same jobs at a time; both kinds of jobs run the same code, the ones for one trial each with `--trial`. The
-kinds take turns in parts, so that a disturbance hits both. Target: at least 5 times as many trials per hour.
+`python benchmarks/slurm_throughput.py [TRIALS]`. A real Slurm on this machine (`tests/helpers/slurm_box.py`), one
+shape, synthetic trials, the same number of jobs at a time; both kinds of jobs run the same code. The kinds take turns,
+so that a disturbance hits both. A job per trial is done for a tenth of the trials: all of them would take an hour, and
+each waits alike. Target: at least 5 times as many trials per hour.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from _slurm_box import SlurmBox
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
+
+from slurm_box import SlurmBox
+
 from steplab.design.plan import plan
 from steplab.study.file import read_study
 

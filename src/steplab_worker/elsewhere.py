@@ -7,6 +7,7 @@ of standard input, which stays open as long as the launcher lives; its end is th
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -17,23 +18,31 @@ import threading
 from typing import List, NoReturn
 
 TOKEN = "token"  # as in `launched`
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def main(command: List[str]) -> NoReturn:
     """Run a member's command; end as it ends."""
     token = sys.stdin.buffer.readline().strip()
     room = _room(command, token)
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    threading.Thread(target=_end_with_launcher, args=(child,), daemon=True).start()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+    for number in PASSED_ON:
         signal.signal(number, lambda got, _frame: _pass_on(child, got))
+    threading.Thread(target=_end_with_launcher, args=(child,), daemon=True).start()
     code = child.wait()
     if room:
         shutil.rmtree(room, ignore_errors=True)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -code in PASSED_ON:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code if code >= 0 else 128 - code)
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to kill the member when its keeper dies, before it can ask for that itself."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _room(command: List[str], token: bytes) -> str:

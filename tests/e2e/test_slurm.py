@@ -1,6 +1,6 @@
 """A real Slurm with four nodes on this machine: studies over several nodes, through what happens to jobs on a cluster.
 
-`benchmarks/_slurm_box.py` is the cluster; it has no accounting. What accounting would add is in
+`tests/helpers/slurm_box.py` is the cluster; it has no accounting. What accounting would add is in
 `tests/runner/slurm/test_executor.py`. `benchmarks/slurm_kills.py` kills the submitting laboratory more often.
 """
 
@@ -18,10 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from _slurm_box import SlurmBox
+from slurm_box import SlurmBox
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 PATIENCE_S = 600.0  # of a machine that others use, too

@@ -67,7 +67,6 @@ class Campaign:
     cluster: Cluster = field(default_factory=ThisMachine)  # where its own groups are
     submission: str = ""  # of a laboratory inside an allocation
     admits: Callable[[PlannedTrial], bool] | None = None  # whether there is time for a trial; without it, always
-    waits: bool = True  # at the end for the trials of other laboratories, in case they fail to
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
@@ -94,24 +93,30 @@ class Campaign:
         return (measure.retries + 1) * attempt_s
 
     def _open_trials(self, stop: Stop) -> Iterator[PlannedTrial]:
-        """Trials without a record that nobody else is at; then those of others, in case they fail to."""
+        """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
+        if self.submission:
+            yield from self._among_many(stop)
+            return
         waiting: Iterable[PlannedTrial] = self.trials.without(records.done(self.folder))
-        if self.submission:  # one of many laboratories: what others are at is looked at one by one at the end only
-            crowd, claimed = Crowd(self.folder), list[PlannedTrial]()
-            yield from self._claimed_trials((trial for trial in waiting if not _among(crowd, trial, claimed)), claimed)
-            over = records.done(self.folder)
-            waiting = [trial for trial in claimed if trial.id not in over]
         while waiting and not stop.asked:
-            claimed = []
+            claimed: list[PlannedTrial] = []
             yield from self._claimed_trials(waiting, claimed)
-            if not self.waits:
-                return
             if claimed and waiting is not claimed:
                 self.observer.on_wait(claimed[0], self._claims.holder(claimed[0].id))
             waiting = claimed
             if waiting:
                 time.sleep(POLL_S)
                 self.observer.on_tick()
+
+    def _among_many(self, stop: Stop) -> Iterator[PlannedTrial]:
+        """The trials of a laboratory inside an allocation, one of many: waits for nobody, who submitted it does."""
+        crowd, found = Crowd(self.folder), True
+        while found and not stop.asked:
+            found = False
+            waiting = self.trials.without(records.done(self.folder))
+            for trial in self._claimed_trials((trial for trial in waiting if not crowd.has(trial.id)), []):
+                found = True
+                yield trial
 
     def _claimed_trials(self, trials: Iterable[PlannedTrial], others: list[PlannedTrial]) -> Iterator[PlannedTrial]:
         """Those that can be claimed, each until the next is asked for; what others have claimed is put aside."""
@@ -177,14 +182,6 @@ class Campaign:
         if resolved.dataset not in self._sources:
             self._sources[resolved.dataset] = datasets.provide(resolved.dataset, self.study.data.samples)
         return self._sources[resolved.dataset]
-
-
-def _among(crowd: Crowd, trial: PlannedTrial, others: list[PlannedTrial]) -> bool:
-    """Whether somebody is at a trial; then it is put aside."""
-    if not crowd.has(trial.id):
-        return False
-    others.append(trial)
-    return True
 
 
 def start_deadline_s(timeout_s: float) -> float:

@@ -101,7 +101,7 @@ class Laboratory:
         _check_environments(trials)
         campaign = Campaign(
             study, trials, self.folder, self.modules, self._notes, cluster=Allocation(), submission=self.submission.id,
-            admits=self._in_time, waits=False,
+            admits=self._in_time,
         )  # fmt: skip
         campaign.run(self.stop)
 

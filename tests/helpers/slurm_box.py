@@ -51,7 +51,7 @@ SlurmdTimeout=10
 MinJobAge=600
 KillWait=5
 MpiDefault=none
-NodeName=n[1-{nodes}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2 RealMemory=4000
+NodeName=n[1-{nodes}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs={cpus} RealMemory=4000
 PartitionName=main Nodes=ALL Default=YES MaxTime=60 State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=60 State=UP PriorityTier=2
 """
@@ -60,8 +60,8 @@ PartitionName=urgent Nodes=ALL MaxTime=60 State=UP PriorityTier=2
 class SlurmBox:
     """A cluster; `with` starts and ends it. `variables` is what commands need to find it."""
 
-    def __init__(self, nodes: int = 4) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: int = 4, cpus: int = 2) -> None:
+        self.nodes, self.cpus = nodes, cpus
         self.folder = Path(tempfile.mkdtemp(prefix="steplab-slurm-"))
         self.configuration = self.folder / "slurm.conf"
         self.variables = {"SLURM_CONF": str(self.configuration)}
@@ -88,7 +88,7 @@ class SlurmBox:
         ports = free_ports(self.nodes + 1)
         text = CONFIGURATION.format(
             user=subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip(),
-            folder=self.folder, controller=ports[0], first=ports[1], last=ports[-1], nodes=self.nodes,
+            folder=self.folder, controller=ports[0], first=ports[1], last=ports[-1], nodes=self.nodes, cpus=self.cpus,
         )  # fmt: skip
         self.configuration.write_text(text)
 
