@@ -10,33 +10,36 @@ from pathlib import Path
 
 from steplab_worker import elsewhere
 
-KEEPER = [sys.executable, elsewhere.__file__]
+KEEPER = [sys.executable, "-I", elsewhere.__file__]
 PROGRAM = "import os, sys; room = sys.argv[2]; print(room, open(room + '/token').read(), os.environ['TMPDIR'])"
 
 
+def kept(*command: str) -> tuple[int, str]:
+    """How a member ends whose launcher lives on, and what it printed."""
+    with subprocess.Popen([*KEEPER, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as keeper:
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
+        keeper.stdin.write("secret\n")
+        keeper.stdin.flush()
+        printed = keeper.stdout.read()
+        return keeper.wait(timeout=60), printed
+
+
 def test_a_member_gets_a_folder_and_the_token_that_is_on_no_command_line() -> None:
-    command = [*KEEPER, sys.executable, "-c", PROGRAM, "--room", "/nowhere/room"]
-    done = subprocess.run(command, input="secret\n", capture_output=True, text=True, timeout=60, check=True)
-    room, token, temporary = done.stdout.split()
-    assert (token, temporary) == ("secret", f"{room}/tmp")
+    code, printed = kept(sys.executable, "-c", PROGRAM, "--room", "/nowhere/room")
+    room, token, temporary = printed.split()
+    assert (code, token, temporary) == (0, "secret", f"{room}/tmp")
     assert not Path(room).exists(), "it goes with the member"
 
 
 def test_a_folder_that_can_be_reached_is_used(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of the laboratory")
-    command = [*KEEPER, sys.executable, "-c", "import sys; print(sys.argv[2])", "--room", str(tmp_path)]
-    done = subprocess.run(command, input="secret\n", capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == str(tmp_path)
+    assert kept(sys.executable, "-c", "import sys; print(sys.argv[2])", "--room", str(tmp_path)) == (0, f"{tmp_path}\n")
 
 
 def test_a_members_code_and_signal_are_the_keepers(tmp_path: Path) -> None:
     for program, code in (("sys.exit(5)", 5), ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL)):
-        command = [*KEEPER, sys.executable, "-c", f"import os, signal, sys; {program}", "--room", str(tmp_path)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE) as keeper:
-            assert keeper.stdin is not None
-            keeper.stdin.write(b"secret\n")
-            keeper.stdin.flush()
-            assert keeper.wait(timeout=60) == code
+        assert kept(sys.executable, "-c", f"import os, signal, sys; {program}", "--room", str(tmp_path)) == (code, "")
 
 
 def test_the_end_of_the_line_is_the_members_end(tmp_path: Path, no_orphans: Callable[[], None]) -> None:

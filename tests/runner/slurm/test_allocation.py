@@ -1,4 +1,4 @@
-"""The laboratory inside an allocation: trials of its shape, none too long for its time, a last word whatever happens."""
+"""The laboratory inside an allocation: trials of its shape, none too long for its time, always a last word."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ class SrunLauncher(ProcessLauncher):
         ]  # fmt: skip
 
     def _kept(self, number: int) -> list[str]:
-        """The member's command under its keeper, in the same interpreter."""
+        """The member's command under its keeper, in the same interpreter, which looks for modules nowhere else."""
         command = self.launch.member(number)
-        return [command[0], str(KEEPER), *command]
+        return [command[0], "-I", str(KEEPER), *command]
 
     def meaning(self, process: Process, code: int) -> int:
         """Of `srun`, which reports a member's death by a signal as a shell does."""
