@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sshd
 
+from steplab import open as opened
 from steplab.core.record import Record
 from steplab.core.resolution import resolve
 from steplab.kinds.step import StepKind
@@ -99,6 +100,14 @@ def test_a_trial_in_a_box_says_where_each_rank_was(net: Net, write: Write, stepl
     assert set(trials["rank_hosts"]) == {",".join(host.name for host in net.hosts[:n]) for n in (3, 4)}
 
 
+def test_nodes_scale_as_workers_do(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
+    study = write(nodes=[1, 2, 3], placement=f"net:{net.name}")
+    assert steplab("run", study, "--out", "out").code == 0
+    (series,) = opened(study.parent / "out").analyze().analysis.scaling
+    assert [point.workers for point in series.points] == [1, 2, 3]
+    assert "nodes" not in series.factors
+
+
 def test_several_ranks_on_a_host_are_numbered_there(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
     study = write(nodes=2, ranks_per_node=2, placement=f"net:{net.name}")
     assert steplab("run", study, "--out", "out").code == 0
@@ -116,9 +125,7 @@ def test_frameworks_run_in_a_box(framework: str, net: Net, write: Write, steplab
     assert steplab("run", study, "--out", "out", timeout=PATIENCE_S).code == 0
     (record,) = all_records(study.parent / "out")
     assert places(record) == [(host.name, 0, host.address) for host in net.hosts[:2]]
-    assert [host.machine.host for host in record.hosts] == [
-        host.name for host in net.hosts[:2]
-    ]  # as they say themselves
+    assert [host.machine.host for host in record.hosts] == [host.name for host in net.hosts[:2]]
     assert all(host.versions[framework] == record.versions[framework] for host in record.hosts)
     assert record.hosts[0].other_cpu_s is not None
 

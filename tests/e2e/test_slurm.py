@@ -21,6 +21,7 @@ import pytest
 from slurm_box import SlurmBox
 
 STEPLAB = Path(sys.executable).with_name("steplab")
+PAGE = Path(__file__).parents[2] / "docs" / "slurm.md"
 PATIENCE_S = 600.0  # of a machine that others use, too
 SETTINGS = '[executor.slurm]\ntime = "10"\npoll_s = 0.5\njobs = {jobs}\nretries = {retries}\nwarning_s = 20\n{more}'
 Steplab = Callable[..., Any]
@@ -205,6 +206,21 @@ def test_an_environment_that_is_missing_on_the_node_is_one_sentence(
     ran = steplab("run", file, "--out", folder, "--executor", "slurm", timeout=PATIENCE_S)
     assert (ran.code, "there is no environment 'torch'" in ran.err.splitlines()[-1]) == (1, True)
     assert "its jobs run the study's own setup" in ran.err
+
+
+def test_the_commands_of_the_page_on_slurm(study: Callable[..., Path], tmp_path: Path) -> None:
+    study(framework=["synthetic"], nodes=[1, 2])
+    paths = os.pathsep.join([str(STEPLAB.parent), os.environ["PATH"]])
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("steplab ")]
+    assert [line.split()[1] for line in lines] == ["doctor", "run", "run", "status", "cancel"]
+    for line in lines:
+        typed = ["bash", "-c", line]
+        done = subprocess.run(
+            typed, cwd=tmp_path, env={**os.environ, "PATH": paths}, capture_output=True, text=True,
+            timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert len(records(tmp_path / "runs" / "s")) == 2
 
 
 def test_doctor_shows_the_partitions(steplab: Steplab) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steplab.core import placement
 from steplab.core.trial import Level, plain_level
 
 Indices = NDArray[np.int64]
@@ -54,10 +55,15 @@ class Configurations:
             for levels in (zip(*columns, strict=True) if columns else [()] * len(self))
         ]
 
+    @property
+    def scale(self) -> str:
+        """The factor that counts the workers: itself, or the nodes that a study gives in its place."""
+        return next((name for name in placement.FACTORS if name in self.keys), "workers")
+
     @cached_property
     def series(self) -> Indices:
         """The series of each configuration: all that it shares with others is everything but the workers."""
-        return _numbered(self.rows.iloc[self.first], [name for name in self.keys if name != "workers"])[0]
+        return _numbered(self.rows.iloc[self.first], [name for name in self.keys if name != self.scale])[0]
 
     def alike(self, at: int, name: str) -> list[int]:
         """The configurations that differ from this one in one factor alone."""

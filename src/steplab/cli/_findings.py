@@ -101,9 +101,10 @@ def _shares(group: Group, names: Sequence[str]) -> list[str]:
 
 def scaling(view: View) -> None:
     """Speed-ups, measured and by the S-SGD formulas; laws of scaling."""
-    series, names = view.analysis.scaling, tuple(n for n in view.analysis.varied if n != "workers")
+    series = view.analysis.scaling
     if not series:
         return
+    names = tuple(name for name in view.analysis.varied if any(name in one.factors for one in series))
     rows = [row for one in view.shown(series) for row in _points(one, names)]
     columns = [_heading(names), "N", "t_iter", "S", "95 %", "eff.", "S-SGD", "hidden", "LIF"]
     title = "speed-up: measured, and by the S-SGD formulas (all added; overlap hides all it can)"

@@ -79,6 +79,12 @@ class ProgressBar(steplab.RunObserver):
         """Say that the run ends soon."""
         self.progress.console.print("ending after this trial; Ctrl-C again ends at once")
 
+    def leaving(self) -> None:
+        """Say that jobs go on without this run."""
+        self.progress.console.print(
+            "leaving; the jobs go on: call the same again to follow them, `steplab cancel` ends them"
+        )
+
     def _describe(self, text: str) -> None:
         self.progress.update(self.task, description=text)
         self.progress.refresh()

@@ -46,7 +46,10 @@ def run(
         return
     from steplab.cli._progress import watching
 
-    with watching(quiet=as_json and not os.isatty(2)) as bar, listening(bar.stopping) as stop:
+    with (
+        watching(quiet=as_json and not os.isatty(2)) as bar,
+        listening(bar.leaving if executor == "slurm" else bar.stopping) as stop,
+    ):
         ended = steplab.run_plan(
             planned, limit, retry_failed=retry_failed, modules=modules, observer=bar, stop=stop, executor=executor,
             detach=detach,

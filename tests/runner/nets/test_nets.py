@@ -61,6 +61,11 @@ def test_each_host_has_its_own_name_and_address_and_knows_the_others(net: Net) -
         assert "10.77.0.1 box-1\n10.77.0.2 box-2" in said(net, host, "cat", "/etc/hosts")
 
 
+def test_a_process_in_a_host_stays_in_its_folder(net: Net, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said(net, net.hosts[0], "pwd").strip() == str(tmp_path)
+
+
 SPEAK = """
 import socket, sys
 if sys.argv[1] == "listen":

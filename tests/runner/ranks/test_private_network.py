@@ -121,6 +121,7 @@ def test_ranks_whose_private_network_fails_later_do_not_start(tmp_path: Path) ->
         ('framework = ["tensorflow"]\nworkers = [1]', []),
         ('framework = ["tensorflow"]', []),
         ("workers = [2]", ["PyTorch"]),
+        ("nodes = [1, 2]", ["PyTorch"]),
         ('framework = ["synthetic", "velox"]\nworkers = [4]', []),
     ],
 )

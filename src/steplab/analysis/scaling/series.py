@@ -103,7 +103,7 @@ def series_of(cells: Configurations, groups: Sequence[Group]) -> list[Scaling]:
         points = tuple(_point(groups[i], int(cells.workers[i]), predicted[i], imbalance.get(i)) for i in own)
         scalings.append(
             Scaling(
-                factors={name: level for name, level in cells.factors[own[0]].items() if name != "workers"},
+                factors={name: level for name, level in cells.factors[own[0]].items() if name != cells.scale},
                 kind="strong" if strong else "weak",
                 points=points,
                 law=_law(serial[strong], at, gathered, strong),

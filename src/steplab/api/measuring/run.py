@@ -22,7 +22,7 @@ from steplab.runner.environments import registry
 from steplab.runner.executors import LOCAL, detachable, load_executor
 from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
-from steplab.runner.ranks.private_network import obstacle, open_doors
+from steplab.runner.ranks.private_network import doors_of, obstacle, open_doors
 from steplab.store import records
 from steplab.store.overview import Overview, overview
 from steplab.store.paths import StudyFolder
@@ -122,7 +122,7 @@ def run_plan(
     chosen.check(trials)
     check_environments(trials)
     own_code = _own_code(study, modules, watching)
-    _warn_of_open_doors(study, watching)
+    _warn_of_open_doors(study, executor, watching)
     records.prepare(folder, study.text)
     before = _set_aside(folder, trials, retry_failed, watching)
     started = time.monotonic()
@@ -156,8 +156,15 @@ def _own_code(study: Study, modules: Path | str | None, observer: RunObserver) -
     return folder
 
 
-def _warn_of_open_doors(study: Study, observer: RunObserver) -> None:
+def _warn_of_open_doors(study: Study, executor: str, observer: RunObserver) -> None:
     """Ranks that others can reach are worth a word before they run."""
+    if executor != LOCAL:
+        if elsewhere := doors_of(study):
+            observer.on_note(
+                "warning: whoever reaches the hosts can reach the ranks on them while a trial of several workers "
+                f"runs, without a password. {'. '.join(elsewhere)}. See docs/security.md"
+            )
+        return
     doors = open_doors(study)
     if doors:
         observer.on_note(

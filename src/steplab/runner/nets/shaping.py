@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 from steplab.core.errors import EnvironmentFault
 from steplab.core.placement import UNSHAPED, bits_per_second
@@ -70,6 +72,8 @@ def _refusal(net: Net, errors: str) -> str:
 
 def enter(descriptors: Sequence[tuple[int, int]]) -> None:
     """Put the calling process into namespaces; for a child between fork and exec."""
+    here = Path.cwd()
     for kind, descriptor in descriptors:
         if _libc.setns(descriptor, kind):
             raise OSError(ctypes.get_errno(), "a process cannot enter a host of the net")
+    os.chdir(here)  # a mount namespace begins at its root

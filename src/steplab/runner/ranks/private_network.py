@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from steplab.core import catalogue
+from steplab.core import catalogue, placement
 from steplab.runner.ranks import _namespace
-from steplab.study.sections import Study
+from steplab.study.sections import Factor, Study
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -38,9 +38,11 @@ class PrivateNetwork:
     def enter(self) -> None:
         """Put the calling process into it; for a child between fork and exec."""
         assert _libc is not None
+        here = Path.cwd()
         for kind, descriptor in self.descriptors:
             if _libc.setns(descriptor, kind):
                 raise OSError(ctypes.get_errno(), "a rank cannot enter its private network")
+        os.chdir(here)  # a mount namespace begins at its root
 
     def close(self) -> None:
         """Let it go; it ends with the last process in it."""
@@ -92,10 +94,19 @@ def die_with(laboratory: int) -> None:
 
 def open_doors(study: Study) -> list[str]:
     """What of a study's trials other users of this machine could reach, because ranks get no private network here."""
-    workers, frameworks = study.factors.get("workers", (1,)), study.factors.get("framework", ("torch",))
-    several = any(level != 1 for level in workers) if isinstance(workers, tuple) else workers.high > 1
-    doors = _doors(map(str, frameworks)) if several and isinstance(frameworks, tuple) else []
+    doors = doors_of(study)
     return doors if doors and obstacle() else []
+
+
+def doors_of(study: Study) -> list[str]:
+    """What the ranks of a study's trials let in, where they have no private network."""
+    frameworks = study.factors.get("framework", ("torch",))
+    several = any(_several(study.factors.get(name, (1,))) for name in placement.FACTORS)
+    return _doors(map(str, frameworks)) if several and isinstance(frameworks, tuple) else []
+
+
+def _several(factor: Factor) -> bool:
+    return any(level != 1 for level in factor) if isinstance(factor, tuple) else factor.high > 1
 
 
 def _doors(frameworks: Iterable[str]) -> list[str]:

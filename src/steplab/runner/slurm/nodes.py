@@ -7,12 +7,15 @@ import socket
 from collections.abc import Sequence
 from functools import cached_property
 
+from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
 from steplab.core.resolution import Resolved
 from steplab.runner.ranks.group_key import GroupKey
+from steplab.runner.ranks.launchers import LOCAL
 from steplab.runner.ranks.members import Member
-from steplab.runner.ranks.site import Host, Site, over_hosts, this_host
+from steplab.runner.ranks.site import Host, NotHere, Site, over_hosts, this_host
 from steplab.runner.slurm import commands
+from steplab_worker.transport import joined
 
 SRUN = "srun"
 
@@ -24,9 +27,12 @@ class Allocation:
         """The first nodes of the allocation, as many as a group wants."""
         if key.nodes == 1:
             return this_host(key, members)
+        framework = catalogue.framework(key.framework)
+        if framework.launcher != LOCAL:
+            raise NotHere(f"{framework.title}: its ranks are started by {framework.launcher}, not one by one by srun")
         if key.nodes > len(self.hosts):
             raise EnvironmentFault(f"the allocation has {len(self.hosts)} nodes, the trial wants {key.nodes}")
-        return over_hosts(key, members, self.hosts, SRUN, f"tcp:{self.hosts[0].address}:0")
+        return over_hosts(key, members, self.hosts, SRUN, f"tcp:{joined(self.hosts[0].address, 0)}")
 
     @cached_property
     def hosts(self) -> list[Host]:
