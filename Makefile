@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 # The frameworks that the tests exercise for real; each gets its own environment under STEPLAB_HOME.
 FRAMEWORKS := torch tensorflow jax mxnet chainer velox
 # From Debian: ChainerMN runs under Open MPI; the report's tests and figures need a browser; a cluster in a box needs
-# `ip` and `tc`, and its tests real hosts to log in to.
-DEBIAN := openmpi-bin libopenmpi-dev chromium iproute2 openssh-client openssh-server
+# `ip` and `tc`, and its tests real hosts to log in to; the tests of the executor slurm start a real Slurm.
+DEBIAN := openmpi-bin libopenmpi-dev chromium iproute2 openssh-client openssh-server slurm-wlm munge
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help setup debian envs demo test lint check docs bench clean

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import sshd
+from slurm_box import SlurmBox
 
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.nets import making
@@ -64,11 +65,19 @@ def grounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, M
             making.down(net.name)
 
 
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Mapping[str, str]]:
+    """The variables that lead `srun` to a node of a real Slurm; outside of an allocation it makes one for each step."""
+    with SlurmBox(nodes=2, cpus=8) as box:
+        yield {"GROUND": json.dumps(["n2", "n2"]), **box.variables}
+
+
 @pytest.fixture(params=launcher_names())
 def launcher_name(
     request: pytest.FixtureRequest, grounds: Mapping[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    for name, value in grounds.get(request.param, {}).items():
+    ground = request.getfixturevalue("slurm") if request.param == "srun" else grounds.get(request.param, {})
+    for name, value in ground.items():
         monkeypatch.setenv(name, value)
     return str(request.param)
 
@@ -181,6 +190,8 @@ def test_a_program_that_does_not_exist_is_told(start: Start) -> None:
         assert end_of(launcher, 0).code != 0
 
 
+# A step of Slurm is its daemon's child, in its daemon's network; groups with a network of their own are on one node.
+@pytest.mark.parametrize("launcher_name", sorted({*launcher_names()} - {"srun"}), indirect=True)
 def test_members_are_in_the_groups_private_network(start: Start) -> None:
     network = open_network()
     try:

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from steplab.store.claims import Claims
+from steplab.store import records
+from steplab.store.claims import Claims, Crowd, submitted_claims
 from steplab.store.paths import StudyFolder
 
 TRIAL = "0123456789abcdef"
@@ -91,3 +92,26 @@ def test_a_folder_that_takes_no_claims_is_no_reason_to_stop(claims: Claims, put:
     put(claims.folder.claims)
     assert claims.take(TRIAL)
     claims.release(TRIAL)
+
+
+def test_a_submitted_laboratorys_claim_stays_after_its_process_for_whoever_settles_its_job(claims: Claims) -> None:
+    write(claims, pid=999999999, submission="0123456789")
+    assert not claims.take(TRIAL)
+    assert list(submitted_claims(claims.folder)) == [(TRIAL, "0123456789")]
+    write(claims, host="far", expires=1.0, submission="0123456789")
+    assert claims.take(TRIAL), "its time is over"
+    assert list(submitted_claims(claims.folder)) == []
+
+
+def test_a_crowd_knows_what_others_are_at_and_what_is_done(claims: Claims) -> None:
+    done = sorted(records.done(claims.folder))[0]
+    crowd = Crowd(claims.folder, fresh_s=0.0)
+    assert crowd.has(done)
+    assert not crowd.has(TRIAL)
+    assert claims.take(TRIAL)
+    assert crowd.has(TRIAL)
+    slow = Crowd(claims.folder, fresh_s=1000.0)
+    assert slow.has(TRIAL)
+    claims.release(TRIAL)
+    assert slow.has(TRIAL), "only a listing now and then"
+    assert not crowd.has(TRIAL)

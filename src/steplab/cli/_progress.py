@@ -72,6 +72,10 @@ class ProgressBar(steplab.RunObserver):
         unsupported = f"{ended.unsupported} unsupported" if ended.unsupported else ""
         self.progress.update(self.task, advance=1, failed=failed, unsupported=unsupported)
 
+    def on_jobs(self, text: str) -> None:
+        """Say how the jobs are."""
+        self._describe(text)
+
     def on_tick(self) -> None:
         """Draw the bar anew, with the time that is left."""
         now, open_ = time.monotonic(), self.total - len(self.statuses)
@@ -84,6 +88,12 @@ class ProgressBar(steplab.RunObserver):
     def stopping(self) -> None:
         """Say that the run ends soon."""
         self.progress.console.print("ending after this trial; Ctrl-C again ends at once")
+
+    def leaving(self) -> None:
+        """Say that jobs go on without this run."""
+        self.progress.console.print(
+            "leaving; the jobs go on: call the same again to follow them, `steplab cancel` ends them"
+        )
 
     def _describe(self, text: str) -> None:
         self.progress.update(self.task, description=text)

@@ -51,8 +51,20 @@ def _show(checkup: steplab.Checkup) -> None:
     )
     show.print(f"energy: {', '.join(checkup.energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
     show.print(f"network of several ranks: {_network(checkup.no_private_network)}", markup=False, soft_wrap=True)
+    _show_slurm(checkup)
     show.print(f"environments and generated data: {checkup.home}", markup=False, soft_wrap=True)
     show.print(f"your own data: {checkup.data or 'STEPLAB_DATA is not set'}", markup=False)
+
+
+def _show_slurm(checkup: steplab.Checkup) -> None:
+    slurm = checkup.slurm
+    if slurm.partitions:
+        cells = [
+            [f"{p.name} (default)" if p.default else p.name, "up" if p.up else "down", p.limit, p.nodes, p.cpus, p.gpus]
+            for p in slurm.partitions
+        ]
+        console().print(table(["partition", "", "time limit", "nodes", "CPUs each", "GPUs"], cells, left=3))
+    console().print(f"slurm: {slurm.verdict}", markup=False, soft_wrap=True)
 
 
 def _network(refused: str) -> str:

@@ -23,29 +23,36 @@ SHOWN_TRIALS = 12
 def run(
     study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study to run.")],
     out: Annotated[Path | None, typer.Option(help="The study's folder; by default runs/<study name>.")] = None,
-    executor: Annotated[str, typer.Option(help="Where trials run: local, hosts.")] = "local",
+    executor: Annotated[str, typer.Option(help="Where trials run: local, hosts, slurm.")] = "local",
     limit: Annotated[int | None, typer.Option(min=0, help="Run at most that many trials now.")] = None,
     trial: Annotated[list[str] | None, typer.Option(help="Run only the trial of this id; may be repeated.")] = None,
     retry_failed: Annotated[bool, typer.Option(help="Run failed trials again.")] = False,
     modules: ModulesOption = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Leave as soon as jobs are submitted (slurm).")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan and the estimated time.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a study, or go on where it stopped. Ctrl-C ends at the next trial, a second one at once.
 
+    Jobs on a cluster go on without this command: call it again to follow them, `steplab cancel` to end them.
+
     Example: steplab run studies/demo.toml --out runs/demo
     """
     planned = steplab.plan(study_file, out, trial or (), modules=modules, tell=_note)
     if dry_run:
-        _show_plan(planned, _again(study_file, out, modules), as_json)
+        jobs = steplab.plan_jobs(planned) if executor == "slurm" else None
+        _show_plan(planned, jobs, _again(study_file, out, modules, executor), as_json)
         return
     from steplab.cli._progress import watching
 
-    again = _again(study_file, out, modules)
+    again = _again(study_file, out, modules, executor)
     try:
-        with watching(planned.varied) as bar, listening(bar.stopping) as stop:
+        with (
+            watching(planned.varied) as bar,
+            listening(bar.leaving if executor == "slurm" else bar.stopping) as stop,
+        ):
             ended = steplab.run_plan(
-                planned, limit, retry_failed=retry_failed, observer=bar, stop=stop, executor=executor
+                planned, limit, retry_failed=retry_failed, observer=bar, stop=stop, executor=executor, detach=detach
             )
     except KeyboardInterrupt:
         next_step(f"{again}  (goes on where it stopped)")
@@ -54,7 +61,8 @@ def run(
         print_json(ended.document())
     else:
         console().print(f"{ended.counts} in {planned.folder}", markup=False, soft_wrap=True)
-        next_step(_next(ended, planned.folder, again))
+        follow = executor == "slurm" and ended.counts.left
+        next_step(shell("steplab", "status", planned.folder) if follow else _next(ended, planned.folder, again))
     if ended.counts.failed:
         raise typer.Exit(SOME_FAILED)
     if ended.stopped:
@@ -65,9 +73,9 @@ def _note(text: str) -> None:
     console(stderr=True).print(text, markup=False, soft_wrap=True)
 
 
-def _again(study_file: Path, out: Path | None, modules: Path | None) -> str:
+def _again(study_file: Path, out: Path | None, modules: Path | None, executor: str) -> str:
     """The command that goes on with the study."""
-    given = [("--out", out), ("--modules", modules)]
+    given = [("--out", out), ("--modules", modules), ("--executor", None if executor == "local" else executor)]
     return shell("steplab", "run", study_file, *(word for pair in given if pair[1] is not None for word in pair))
 
 
@@ -78,12 +86,12 @@ def _next(ended: steplab.RunSummary, folder: Path, again: str) -> str:
     return shell("steplab", "status" if ended.counts.failed else "analyze", folder)
 
 
-def _show_plan(planned: steplab.StudyPlan, again: str, as_json: bool) -> None:
+def _show_plan(planned: steplab.StudyPlan, jobs: steplab.JobsPlan | None, again: str, as_json: bool) -> None:
     """The plan: which trials, how many, how long."""
     if planned.note:
         console(stderr=True).print(planned.note, markup=False, soft_wrap=True)
     if as_json:
-        print_json(planned.document())
+        print_json(planned.document() | ({"slurm": jobs.document()} if jobs else {}))
         return
     show, trials, varied = console(), planned.trials, planned.varied
     rows = [[t.id, t.replicate, *(t.config.get(name) for name in varied)] for t in trials[:SHOWN_TRIALS]]
@@ -98,5 +106,20 @@ def _show_plan(planned: steplab.StudyPlan, again: str, as_json: bool) -> None:
     missing = planned.missing_environments
     for sentence in missing:
         show.print(f"cannot run yet: {sentence}", markup=False)
+    if jobs:
+        _show_jobs(jobs)
     if not missing:
         next_step(again)
+
+
+def _show_jobs(jobs: steplab.JobsPlan) -> None:
+    """Which allocations, for how long, and the batch script of the first."""
+    cells = [
+        [row.shape, row.trials, row.nodes, row.ranks_per_node, row.cpus_per_rank, row.gpus_per_node,
+         f"{row.hours:.3g}", f"{row.node_hours:.3g}"]
+        for row in jobs.shapes
+    ]  # fmt: skip
+    columns = ["shape", "trials", "nodes", "ranks a node", "CPUs a rank", "GPUs a node", "hours", "node hours"]
+    console().print(table(columns, cells))
+    console().print(f"at most {jobs.jobs} jobs at a time; the batch script of the first shape:", markup=False)
+    typer.echo(jobs.script)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,7 @@ def status(
         print_json(found.document())
         return
     _show(found)
+    _show_jobs(found)
     if found.unjudged:
         console().print(f"the times of {found.unjudged} trials were not looked at: `steplab analyze {folder}` does")
     next_step(_next(found, folder))
@@ -39,7 +41,8 @@ def status(
 
 def _next(found: steplab.StudyStatus, folder: Path) -> str:
     """What to do: go on, try again what failed, or analyse."""
-    again = shell("steplab", "run", folder / "study.toml", "--out", folder)
+    elsewhere = ("--executor", "slurm") if found.jobs else ()
+    again = shell("steplab", "run", folder / "study.toml", "--out", folder, *elsewhere)
     if found.counts.left:
         return again
     return f"{again} --retry-failed" if found.counts.failed else shell("steplab", "analyze", folder)
@@ -63,3 +66,14 @@ def _show(found: steplab.StudyStatus) -> None:
 def _varying(config: Config, found: steplab.StudyStatus) -> str:
     """The factors of a trial that tell it from others."""
     return describe({name: level for name, level in config.items() if name in found.varied})
+
+
+def _show_jobs(found: steplab.StudyStatus) -> None:
+    """Jobs on a cluster: those that are done only counted."""
+    if not found.jobs:
+        return
+    states = Counter(job.state for job in found.jobs)
+    console().print("jobs: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())), markup=False)
+    rows = [[job.job, job.state, job.shape, job.detail] for job in found.jobs if job.state != "done"]
+    if rows:
+        console().print(table(["job", "", "shape", ""], rows[-SHOWN:], left=4))

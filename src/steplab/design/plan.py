@@ -64,7 +64,7 @@ class Plan(Sequence[PlannedTrial]):
 
     def ids(self) -> Iterator[str]:
         """The ids of all trials, faster than from the trials themselves."""
-        for _, _, trial in self._numbered():
+        for _, _, trial in self.numbered():
             yield trial
 
     def among(self, ids: Collection[str]) -> set[str]:
@@ -79,7 +79,7 @@ class Plan(Sequence[PlannedTrial]):
 
     def without(self, ids: Collection[str]) -> Iterator[PlannedTrial]:
         """The trials of other ids than these, in their order."""
-        for replicate, row, trial in self._numbered():
+        for replicate, row, trial in self.numbered():
             if trial not in ids:
                 yield PlannedTrial(self.configurations[row], replicate)
 
@@ -87,7 +87,7 @@ class Plan(Sequence[PlannedTrial]):
         """The part of the plan that has these ids."""
         wanted = set(ids)
         rows: dict[int, list[int]] = {}
-        for replicate, row, trial in self._numbered():
+        for replicate, row, trial in self.numbered():
             if trial in wanted:
                 rows.setdefault(replicate, []).append(row)
                 wanted.discard(trial)
@@ -107,7 +107,7 @@ class Plan(Sequence[PlannedTrial]):
         """The configuration in that row, resolved."""
         return resolve(self.configurations[row])
 
-    def _numbered(self) -> Iterator[tuple[int, int, str]]:
+    def numbered(self) -> Iterator[tuple[int, int, str]]:
         """Replicate, row and id of every trial."""
         for replicate in range(self.order.replicates):
             rows = self.order.rows(replicate)

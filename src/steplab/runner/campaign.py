@@ -27,7 +27,7 @@ from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.pool import Pool
 from steplab.runner.trial_record import repeat_command, trial_record
 from steplab.store import checkpoints, records
-from steplab.store.claims import Claims
+from steplab.store.claims import Claims, Crowd
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
 from steplab.study.sections import Study
@@ -68,12 +68,14 @@ class Campaign:
     groups: Groups | None = None  # a pool of its own unless given
     own_code: OwnCode = NO_CODE
     cluster: Cluster = field(default_factory=ThisMachine)  # where its own groups are
+    submission: str = ""  # of a laboratory inside an allocation
+    admits: Callable[[PlannedTrial], bool] | None = None  # whether there is time for a trial; without it, always
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
         self._sources: dict[str, datasets.DataSource] = {}
         self._pool = self.groups or Pool([str(self.modules)] if self.modules else [], self.cluster.locate)
-        self._claims = Claims(self.folder, self._patience_s())
+        self._claims = Claims(self.folder, self._patience_s(), self.submission)
         checkpoints.sweep(self.folder)
         try:
             for number, trial in enumerate(self._open_trials(stop)):
@@ -95,27 +97,44 @@ class Campaign:
 
     def _open_trials(self, stop: Stop) -> Iterator[PlannedTrial]:
         """Trials without a record that nobody else is at; waits for others' trials at the end, in case they fail to."""
+        if self.submission:
+            yield from self._among_many(stop)
+            return
         waiting: Iterable[PlannedTrial] = self.trials.without(records.done(self.folder))
         while waiting and not stop.asked:
-            claimed = []
-            for trial in waiting:
-                # Looked at again, because another laboratory may have finished it since.
-                if self.folder.has(self.folder.record(trial.id)):
-                    continue
-                if not self._claims.take(trial.id):
-                    claimed.append(trial)
-                    continue
-                try:
-                    if not self.folder.has(self.folder.record(trial.id)):
-                        yield trial
-                finally:
-                    self._claims.release(trial.id)
+            claimed: list[PlannedTrial] = []
+            yield from self._claimed_trials(waiting, claimed)
             if claimed and waiting is not claimed:
                 self.observer.on_wait(claimed[0], self._claims.holder(claimed[0].id))
             waiting = claimed
             if waiting:
                 time.sleep(POLL_S)
                 self.observer.on_tick()
+
+    def _among_many(self, stop: Stop) -> Iterator[PlannedTrial]:
+        """The trials of a laboratory inside an allocation, one of many: waits for nobody, who submitted it does."""
+        crowd, found = Crowd(self.folder), True
+        while found and not stop.asked:
+            found = False
+            waiting = self.trials.without(records.done(self.folder))
+            for trial in self._claimed_trials((trial for trial in waiting if not crowd.has(trial.id)), []):
+                found = True
+                yield trial
+
+    def _claimed_trials(self, trials: Iterable[PlannedTrial], others: list[PlannedTrial]) -> Iterator[PlannedTrial]:
+        """Those that can be claimed, each until the next is asked for; what others have claimed is put aside."""
+        for trial in trials:
+            # Looked at again, because another laboratory may have finished it since.
+            if self.folder.has(self.folder.record(trial.id)) or (self.admits and not self.admits(trial)):
+                continue
+            if not self._claims.take(trial.id):
+                others.append(trial)
+                continue
+            try:
+                if not self.folder.has(self.folder.record(trial.id)):
+                    yield trial
+            finally:
+                self._claims.release(trial.id)
 
     def _run_one(self, trial: PlannedTrial) -> None:
         self.own_code.expect_unchanged()

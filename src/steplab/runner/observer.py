@@ -26,3 +26,9 @@ class Observer:
 
     def on_tick(self) -> None:
         """Some time has passed while ranks work: several times a second, and cheap, for a trial is being measured."""
+
+    def on_jobs(self, text: str) -> None:
+        """Of a study that runs elsewhere: how many of its jobs wait and why, and where the others work."""
+
+    def on_note(self, text: str) -> None:
+        """Something that a person should know, such as that a job was lost and its trial runs again."""

@@ -3,22 +3,29 @@
 A claim names its laboratory's process and how long it may take. One whose process is gone (seen from the same host)
 or whose time is over counts for nothing, so a killed laboratory holds nobody up; nor does one that cannot be read, be
 written or be believed. If two laboratories still run the same trial, the first record stays.
+
+A laboratory inside an allocation names its submission, too: when its job has ended, whoever submitted it finds by this
+the trial that it was at, so such a claim stays until then, although its process is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 import psutil
 
 from steplab.core.errors import InputError
 from steplab.store.directory import Directory
-from steplab.store.paths import StudyFolder
+from steplab.store.paths import TRIAL, StudyFolder
+from steplab.store.records import done
 
 MOST_BYTES = 4096
 FRESH_S = 5.0  # so long a claim that cannot be read may be one that is being written
@@ -31,10 +38,11 @@ class Claims:
 
     folder: StudyFolder
     patience_s: float
+    submission: str = ""  # by which the laboratory was submitted; empty for one that a person started
 
     def take(self, trial: str) -> bool:
         """Claim a trial; False if another laboratory is at it."""
-        content = orjson.dumps(_me() | {"expires": time.time() + self.patience_s})
+        content = orjson.dumps(self._me() | {"expires": time.time() + self.patience_s})
         with contextlib.suppress(OSError, InputError), self.folder.made(self.folder.claims) as claims:
             try:
                 claims.create(trial, content)
@@ -55,13 +63,54 @@ class Claims:
 
     def release(self, trial: str) -> None:
         """Give a claim back."""
-        with contextlib.suppress(OSError, InputError), self.folder.opened(self.folder.claims) as claims:
-            claims.remove(trial)
+        release(self.folder, trial)
+
+    def _me(self) -> dict[str, object]:
+        process = psutil.Process()
+        submitted = {"submission": self.submission} if self.submission else {}
+        return {"host": socket.gethostname(), "pid": process.pid, "since": process.create_time(), **submitted}
 
 
-def _me() -> dict[str, object]:
-    process = psutil.Process()
-    return {"host": socket.gethostname(), "pid": process.pid, "since": process.create_time()}
+class Crowd:
+    """Which trials hundreds of laboratories are at, by a listing now and then instead of a look at each trial.
+
+    A look at one trial is a dozen operations of a file system that may be far away, and without this each laboratory
+    would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself.
+    """
+
+    def __init__(self, folder: StudyFolder, fresh_s: float = 2.0) -> None:
+        self.folder, self.fresh_s = folder, fresh_s
+        self._names: set[str] = set()
+        self._listed = -math.inf
+
+    def has(self, trial: str) -> bool:
+        """Whether somebody was at a trial, or had finished it, a moment ago."""
+        if time.monotonic() - self._listed > self.fresh_s:
+            self._names = _names(self.folder, self.folder.claims) | done(self.folder)
+            self._listed = time.monotonic()
+        return trial in self._names
+
+
+def _names(folder: StudyFolder, place: Path) -> set[str]:
+    with contextlib.suppress(OSError, InputError), folder.opened(place) as directory:
+        return set(directory.names())
+    return set()
+
+
+def release(folder: StudyFolder, trial: str) -> None:
+    """Remove the claim on a trial, whoever has it."""
+    with contextlib.suppress(OSError, InputError), folder.opened(folder.claims) as claims:
+        claims.remove(trial)
+
+
+def submitted_claims(folder: StudyFolder) -> Iterator[tuple[str, str]]:
+    """The trials that laboratories inside allocations are at, each with the submission."""
+    with contextlib.suppress(OSError, InputError), folder.opened(folder.claims) as claims:
+        for trial in filter(TRIAL.fullmatch, claims.names()):
+            with contextlib.suppress(OSError, InputError, ValueError, TypeError, AttributeError):
+                submission = orjson.loads(claims.read(trial, MOST_BYTES)).get("submission")
+                if isinstance(submission, str):
+                    yield trial, submission
 
 
 def _is_alive(claims: Directory, trial: str, most_s: float) -> bool:
@@ -70,7 +119,7 @@ def _is_alive(claims: Directory, trial: str, most_s: float) -> bool:
         claim = orjson.loads(claims.read(trial, MOST_BYTES))
         if not 0 <= claim["expires"] - time.time() <= most_s:
             return False
-        if claim["host"] != socket.gethostname():
+        if claim["host"] != socket.gethostname() or claim.get("submission"):
             return True
         pid = int(claim["pid"])
         return pid != os.getpid() and bool(psutil.Process(pid).create_time() == claim["since"])
@@ -78,5 +127,5 @@ def _is_alive(claims: Directory, trial: str, most_s: float) -> bool:
         return False
     except orjson.JSONDecodeError:
         return abs(time.time() - claims.status(trial).st_mtime) < FRESH_S  # half-written just now, or rubbish
-    except (ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, KeyError, TypeError, OverflowError, AttributeError):
         return False

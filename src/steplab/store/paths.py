@@ -4,6 +4,7 @@ study.toml     the study file, as it was run
 own_code.json  what identified the study's own code then; only where it has any
 records/       one file per finished trial; its presence is the fact that the trial is done
 claims/        which laboratory is at which trial just now; only advice
+slurm/         what was submitted to Slurm, how it ended, and which trials were lost with it
 superseded/    records of failed trials that were run again
 damaged/       what was no record although it had the name of one; its trial was run again
 checkpoints/   from which training trials go on, until they are done
@@ -52,6 +53,11 @@ class StudyFolder:
     def claims(self) -> Path:
         """Who is at which trial."""
         return self.root / "claims"
+
+    @property
+    def slurm(self) -> Path:
+        """What was submitted to Slurm."""
+        return self.root / "slurm"
 
     @property
     def superseded(self) -> Path:
@@ -129,8 +135,8 @@ class StudyFolder:
 
     def must_hold_no_links(self) -> None:
         """Say so if anything that steplab uses here is a link; records are looked at one by one when they are read."""
-        files, places = (self.study, self.own_code), (self.records, self.claims, self.superseded, self.damaged)
-        own = (*files, *places, self.cache, self.checkpoints)
+        files, places = (self.study, self.own_code), (self.records, self.claims, self.slurm)
+        own = (*files, *places, self.superseded, self.damaged, self.cache, self.checkpoints)
         links = [path for path in self._links(self.root) if path in own] or list(self._links(self.checkpoints))
         if links:
             raise RecordError("is a symbolic link", where=str(links[0]), hint=NO_LINKS)

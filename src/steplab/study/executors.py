@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from steplab.core.measurement import Section
+from steplab.study.slurm_settings import SlurmSettings
 
 # What `ssh` takes for a destination, and never for an option.
 HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@:-]{0,252}$")]
@@ -19,7 +20,7 @@ class HostsSettings(Section):
     names: list[HostName] = Field(default=[])  # as `ssh` knows them; the first holds rank 0
 
 
-SETTINGS: Mapping[str, type[Section]] = {"hosts": HostsSettings}
+SETTINGS: Mapping[str, type[Section]] = {"hosts": HostsSettings, "slurm": SlurmSettings}
 
 
 def merged(kind: type[Section], profile: Section | None, study: Section | None) -> Section:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from steplab.api import display
+from steplab.api.machine.slurm import SlurmCheck, check_slurm
 from steplab.core.catalogue import framework, framework_extensions, network_extensions
 from steplab.core.extensions import Extension
 from steplab.core.home import home
@@ -41,6 +42,7 @@ class Checkup:
     no_private_network: str  # why ranks get none; empty if they do
     home: Path  # where environments and generated data are
     data: str | None  # the folder of the user's own data
+    slurm: SlurmCheck
 
     @property
     def first_step(self) -> str:
@@ -59,6 +61,7 @@ class Checkup:
             "private_network": {"available": not refused, "reason": refused},
             "home": str(self.home),
             "data": self.data,
+            "slurm": self.slurm.document(),
         }
 
     def __repr__(self) -> str:
@@ -86,6 +89,7 @@ def doctor() -> Checkup:
         no_private_network=obstacle(),
         home=home(),
         data=os.environ.get("STEPLAB_DATA"),
+        slurm=check_slurm(),
     )
 
 

@@ -21,7 +21,7 @@ from steplab.core.record import Record
 from steplab.core.trial import MEASURED, Trial, is_failure
 from steplab.design.plan import Plan
 from steplab.runner.campaign import Campaign
-from steplab.runner.executors import LOCAL, load_executor
+from steplab.runner.executors import LOCAL, detachable, load_executor
 from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
 from steplab.runner.ranks.private_network import doors_of, obstacle, open_doors
@@ -29,6 +29,7 @@ from steplab.store import records
 from steplab.store.overview import Overview, overview
 from steplab.store.own_code_file import write_own_code
 from steplab.store.paths import StudyFolder
+from steplab.store.submissions import Ledger
 from steplab.study.sections import Study
 
 log = logging.getLogger("steplab")
@@ -117,6 +118,7 @@ def run(
     observer: RunObserver | None = None,
     stop: Stop | None = None,
     executor: str = LOCAL,
+    detach: bool = False,
 ) -> Results:
     """Run a study, or go on where it stopped, and open its folder.
 
@@ -133,12 +135,13 @@ def run(
         modules: The folder of the study's own code (`module:…`), which runs in the ranks; by default that of the
             study file.
         observer: Hears of every trial.
-        executor: Where trials run: `local`, `hosts`.
+        executor: Where trials run: `local`, `hosts`, `slurm`.
+        detach: Return as soon as jobs are submitted (`slurm`); a later call goes on with them.
         stop: Ends the run after the trial that runs, as soon as `stop.asked` is true.
     """
     watching = observer or RunObserver()
     planned = plan(study, out, trials, modules=modules, tell=watching.on_note)
-    run_plan(planned, limit, retry_failed=retry_failed, observer=watching, stop=stop, executor=executor)
+    run_plan(planned, limit, retry_failed=retry_failed, observer=watching, stop=stop, executor=executor, detach=detach)
     return Results(planned.folder)
 
 
@@ -150,6 +153,7 @@ def run_plan(
     observer: RunObserver | None = None,
     stop: Stop | None = None,
     executor: str = LOCAL,
+    detach: bool = False,
 ) -> RunSummary:
     """Run what is planned, as `run` does; how it ended."""
     study, trials, folder = planned.study, planned.trials, StudyFolder(planned.folder)
@@ -159,6 +163,7 @@ def run_plan(
     if planned.note:
         watching.on_note(planned.note)
     chosen = load_executor(executor, study)
+    submitting = detachable(chosen) if detach else None
     chosen.check(trials)
     check_environments(trials)
     _warn_of_open_doors(study, executor, watching)
@@ -173,8 +178,12 @@ def run_plan(
     watching.on_begin(most, learned.left(trials, done, limit))
     learning = _Learning(watching, learned, learned.guesses(trials, done), most)
     own_code = planned.own_code
+    campaign = Campaign(study, trials, folder, own_code.folder, learning, own_code=own_code)
     try:
-        chosen.run(Campaign(study, trials, folder, own_code.folder, learning, own_code=own_code), stop, limit)
+        if submitting is not None:
+            submitting.submit(campaign, limit)
+        else:
+            chosen.run(campaign, stop, limit)
     finally:
         _remember(learning.own)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
@@ -221,6 +230,7 @@ def _set_aside(folder: StudyFolder, trials: Plan, retry_failed: bool, observer: 
     failed = {trial for trial, brief in seen.briefs.items() if is_failure(brief.status)} if retry_failed else ()
     for trial in trials.among(failed) if failed else ():
         records.supersede(folder, trial)
+    Ledger(folder).forget_losses(failed)
     return seen
 
 

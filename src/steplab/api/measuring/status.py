@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from steplab.api import display
+from steplab.api.measuring.job_status import JobStatus, job_statuses
 from steplab.core.trial import UNSUPPORTED, Config, Tally, is_failure, tally
 from steplab.core.units import seconds as shown
 from steplab.design.plan import plan
@@ -78,6 +79,7 @@ class StudyStatus:
     refusals: tuple[UnmeasuredTrial, ...]
     doubts: tuple[DoubtfulTrial, ...]
     unreadable: tuple[str, ...]
+    jobs: tuple[JobStatus, ...] = ()  # on a cluster
 
     def __str__(self) -> str:
         text = f"{self.counts}; {shown(self.seconds)} of measuring"
@@ -89,7 +91,7 @@ class StudyStatus:
         numbers = {"seconds": self.seconds, "doubtful": self.doubtful, "bad": self.bad, "unjudged": self.unjudged}
         numbers |= {"former": self.former}
         unmeasured = {"failures": _plain(self.failures), "refusals": _plain(self.refusals)}
-        rest = {"doubts": _plain(self.doubts), "unreadable": list(self.unreadable)}
+        rest = {"doubts": _plain(self.doubts), "unreadable": list(self.unreadable), "jobs": _plain(self.jobs)}
         return self.counts.document() | numbers | unmeasured | rest
 
     def _repr_html_(self) -> str:
@@ -102,7 +104,7 @@ class StudyStatus:
         )
 
 
-def _plain(trials: Sequence[UnmeasuredTrial | DoubtfulTrial]) -> list[dict[str, Any]]:
+def _plain(trials: Sequence[UnmeasuredTrial | DoubtfulTrial | JobStatus]) -> list[dict[str, Any]]:
     return [asdict(trial) for trial in trials]
 
 
@@ -149,6 +151,7 @@ def status(folder: Path | str, most: int | None = None) -> StudyStatus:
         refusals=_unmeasured(place, refused, most),
         doubts=_doubtful(place, doubted, briefs, most),
         unreadable=seen.problems,
+        jobs=job_statuses(place),
     )
 
 

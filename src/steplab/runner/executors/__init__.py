@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from steplab.core.errors import InputError, nearest
 from steplab.core.measurement import Section
@@ -33,6 +33,22 @@ class Executor(Protocol):
 
     def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
+
+
+@runtime_checkable
+class Detachable(Protocol):
+    """An executor whose trials run without this process."""
+
+    def submit(self, campaign: Campaign, limit: int | None = None) -> None:
+        """Let what has no record yet run elsewhere, at most `limit` trials, and return."""
+
+
+def detachable(executor: Executor) -> Detachable:
+    """An executor that can be left; one sentence on others."""
+    if not isinstance(executor, Detachable):
+        what = "trials of this executor run in this process, which cannot be left"
+        raise InputError(what, where="--detach", hint="use --executor slurm")
+    return executor
 
 
 def executor_names() -> list[str]:

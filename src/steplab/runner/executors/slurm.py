@@ -1,0 +1,49 @@
+"""Trials run in Slurm's allocations: a job is a laboratory that takes trial after trial of one shape."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from steplab.core.errors import InputError
+from steplab.design.plan import Plan, plan
+from steplab.runner.campaign import Campaign
+from steplab.runner.executors import settings
+from steplab.runner.interrupts import Stop
+from steplab.runner.jobs import shapes
+from steplab.runner.slurm.executor import NAME, SlurmCampaign, require_commands
+from steplab.store.paths import StudyFolder
+from steplab.study.sections import Study
+from steplab.study.slurm_settings import SlurmSettings
+
+
+class SlurmExecutor:
+    """Submits jobs and follows them."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.settings = cast(SlurmSettings, settings(study, NAME))
+
+    def check(self, trials: Plan) -> None:
+        """Slurm's commands are needed here, and its nodes are no boxes."""
+        require_commands()
+        if any(shape.placement for shape in shapes(trials)):
+            hint = "use --executor local, or take the factor placement out"
+            raise InputError("a cluster in a box is not Slurm's", where=str(self.study.path), hint=hint)
+
+    def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:
+        """Submit, follow, and submit again what jobs did not finish."""
+        self._campaign(campaign).run(stop, limit)
+
+    def submit(self, campaign: Campaign, limit: int | None = None) -> None:
+        """Only submit."""
+        self._campaign(campaign).run(Stop(), limit, detach=True)
+
+    def _campaign(self, campaign: Campaign) -> SlurmCampaign:
+        folder = StudyFolder(campaign.folder.root.resolve())  # jobs begin in another place
+        partial = len(campaign.trials) < len(plan(campaign.study))
+        return SlurmCampaign(
+            campaign.study, campaign.trials, folder, self.settings, campaign.modules, campaign.observer, partial
+        )
+
+
+EXECUTOR = SlurmExecutor

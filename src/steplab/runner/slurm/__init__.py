@@ -1,0 +1,1 @@
+"""The executor `slurm`: a job is a laboratory inside an allocation that takes trial after trial of one shape."""

@@ -1,0 +1,231 @@
+"""A real Slurm with four nodes on this machine: studies over several nodes, through what happens to jobs on a cluster.
+
+`tests/helpers/slurm_box.py` is the cluster; it has no accounting. What accounting would add is in
+`tests/runner/slurm/test_executor.py`. `benchmarks/slurm_kills.py` kills the submitting laboratory more often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_box import SlurmBox
+
+STEPLAB = Path(sys.executable).with_name("steplab")
+PAGE = Path(__file__).parents[2] / "docs" / "slurm.md"
+PATIENCE_S = 600.0  # of a machine that others use, too
+SETTINGS = '[executor.slurm]\ntime = "10"\npoll_s = 0.5\njobs = {jobs}\nretries = {retries}\nwarning_s = 20\n{more}'
+Steplab = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[SlurmBox]:
+    with SlurmBox() as box:
+        yield box
+
+
+@pytest.fixture(autouse=True)
+def variables(box: SlurmBox, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands find the cluster; no job of a test meets the next one's."""
+    for name, value in box.variables.items():
+        monkeypatch.setenv(name, value)
+    yield
+    box.cancel_all()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Callable[..., Path]:
+    """Write a study for Slurm."""
+
+    def write(jobs: int = 2, retries: int = 2, more: str = "", replicates: int = 1, **factors: object) -> Path:
+        lines = ['[study]\nname = "cluster"\n[factors]']
+        lines += [f"{name} = {json.dumps(levels)}" for name, levels in factors.items()]
+        lines += [f"[design]\nreplicates = {replicates}\n[measure]\niterations = 4\nwarmup = 1\nphases = false"]
+        lines += ["[data]\nsamples = 128", SETTINGS.format(jobs=jobs, retries=retries, more=more)]
+        path = tmp_path / "study.toml"
+        path.write_text("\n".join(lines))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder whose name a careless script would break at."""
+    return tmp_path / "it's a %j study"
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in (folder / "records").glob("*.json")]
+
+
+def start(study: Path, folder: Path) -> subprocess.Popen[bytes]:
+    command = [STEPLAB, "run", study, "--out", folder, "--executor", "slurm"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def until(look: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (seen := look()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.2)
+    return seen
+
+
+@pytest.mark.framework("torch")
+@pytest.mark.framework("jax")
+@pytest.mark.framework("mxnet")
+def test_two_nodes_in_three_frameworks(steplab: Steplab, study: Callable[..., Path], folder: Path) -> None:
+    file = study(framework=["torch", "jax", "mxnet"], network=["lenet5"], batch_size=[8], nodes=[2])
+    ran = steplab("run", file, "--out", folder, "--executor", "slurm", "--json", timeout=PATIENCE_S)
+    assert (ran.code, ran.json["ok"]) == (0, 3), [record["reason"] for record in records(folder)]
+    for record in records(folder):
+        hosts = [rank["host"] for rank in record["ranks"]]
+        assert len(hosts) == 2 == len(set(hosts)), "a rank on each of two nodes"
+        assert {host["host"] for host in record["hosts"]} == set(hosts)
+
+
+def test_a_cancelled_job_a_dead_node_and_a_preemption_cost_no_trial(
+    box: SlurmBox, study: Callable[..., Path], folder: Path
+) -> None:
+    # A trial sleeps for a quarter of a minute: long enough to be hit, and no load for the machine.
+    slow = {"compute_s": 3.0, "pace": 1.0}
+    file = study(jobs=1, retries=9, framework=["synthetic"], nodes=[2], batch_size=[1, 2], **slow)
+    process = start(file, folder)
+    try:
+        cancelled = victim(box, folder)
+        box.run("scancel", cancelled)
+        struck = victim(box, folder, cancelled)
+        node = int(box.run("squeue", "-h", "-j", struck, "-o", "%N")[2])  # of n[1-2]: the laboratory's own
+        box.kill_node(node)
+        until(lambda: (struck,) in [job[:1] for job in box.jobs("NODE_FAIL")])
+        box.start_node(node)
+        preempted = victim(box, folder, cancelled, struck)
+        box.run("sbatch", "--partition=urgent", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=true")
+        assert process.wait(timeout=PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert sorted((record["config"]["batch_size"], record["status"]) for record in records(folder)) == [
+        (1, "ok"), (2, "ok"),
+    ]  # fmt: skip
+    lost = {json.loads(path.read_text())["reason"] for path in (folder / "slurm").glob("*.lost")}
+    assert lost == {
+        f"job {cancelled} was cancelled",
+        f"job {struck} lost a node",
+        f"job {preempted} was preempted by another job",
+    }
+    assert not list((folder / "claims").iterdir())
+
+
+def victim(box: SlurmBox, folder: Path, *before: str) -> str:
+    """The number of a job that is at a trial; none of those before."""
+
+    def look() -> str:
+        at_work = [json.loads(path.read_text()).get("submission") for path in (folder / "claims").glob("?" * 16)]
+        running = [(number, name) for number, name, _ in box.jobs("RUNNING") if number not in before]
+        return next((number for number, name in running if name.rpartition("-")[2] in at_work), "")
+
+    number: str = until(look)
+    return number
+
+
+def test_a_trial_longer_than_its_allocation_is_left_in_good_order_and_is_a_timeout(
+    steplab: Steplab, study: Callable[..., Path], folder: Path
+) -> None:
+    file = study(jobs=1, retries=0, framework=["synthetic"], compute_s=60.0, pace=1.0)
+    file.write_text(file.read_text().replace('time = "10"', 'time = "1"'))
+    ran = steplab("run", file, "--out", folder, "--executor", "slurm", timeout=PATIENCE_S)
+    (record,) = records(folder)
+    assert (ran.code, record["status"]) == (3, "timeout")
+    assert record["reason"].endswith(" reached its time limit")
+    (word,) = (json.loads(path.read_text()) for path in (folder / "slurm").glob("*.left"))
+    assert (word["why"], word["trial"]) == ("limit", record["trial"])
+
+
+def test_a_submitting_laboratory_may_be_killed_at_any_moment(
+    steplab: Steplab, box: SlurmBox, study: Callable[..., Path], folder: Path
+) -> None:
+    file = study(jobs=2, framework=["synthetic"], batch_size=[1, 2, 3, 4], workers=[1, 2], compute_s=0.2, pace=1.0)
+    moments = random.Random(7)
+    for _ in range(3):
+        process = start(file, folder)
+        time.sleep(moments.uniform(0.5, 6.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    ran = steplab("run", file, "--out", folder, "--executor", "slurm", "--json", timeout=PATIENCE_S)
+    assert (ran.code, ran.json["ok"], len(records(folder))) == (0, 8, 8)
+    names = [name for _, name, _ in box.jobs("all") if name.startswith("steplab-")]
+    assert len(names) == len(set(names)), "no submission became two jobs"
+    assert not [job for job in box.jobs() if job[1] in names], "no job is left behind"
+
+
+def test_status_shows_jobs_and_cancel_ends_them(
+    steplab: Steplab, box: SlurmBox, study: Callable[..., Path], folder: Path
+) -> None:
+    file = study(jobs=5, framework=["synthetic"], batch_size=[1, 2, 3, 4, 5], compute_s=60.0, pace=1.0)
+    assert steplab("run", file, "--out", folder, "--executor", "slurm", "--detach").code == 0
+    until(lambda: len(box.jobs("RUNNING")) == 4)
+    assert steplab("run", file, "--out", folder, "--executor", "slurm", "--detach").code == 0
+    assert len(box.jobs()) == 5, "attached, not submitted twice"
+    jobs = steplab("status", folder, "--json").json["jobs"]
+    assert sorted((job["state"], job["detail"]) for job in jobs) == [
+        ("queued", "Resources"), *(("running", f"on n{number}") for number in (1, 2, 3, 4)),
+    ]  # fmt: skip
+    assert len(steplab("cancel", folder, "--json").json["cancelled"]) == 5
+    assert not box.jobs()
+    assert not list((folder / "claims").glob("?" * 16))
+    assert {job["state"] for job in steplab("status", folder, "--json").json["jobs"]} == {"lost"}
+    assert not records(folder)
+
+
+def test_wrong_settings_are_one_sentence(
+    steplab: Steplab, study: Callable[..., Path], folder: Path, tmp_path: Path
+) -> None:
+    ran = steplab("run", study(more='partition = "nowhere"', framework=["synthetic"]), "--executor", "slurm")
+    assert (ran.code, "Invalid partition name specified" in ran.err.splitlines()[-1]) == (1, True)
+    bare = {"PATH": str(tmp_path), "HOME": os.environ.get("HOME", "")}
+    ran = steplab("run", study(framework=["synthetic"]), "--executor", "slurm", env=bare)
+    assert (ran.code, "there is no `sbatch`" in ran.err.splitlines()[-1]) == (1, True)
+
+
+@pytest.mark.framework("torch")
+def test_an_environment_that_is_missing_on_the_node_is_one_sentence(
+    steplab: Steplab, study: Callable[..., Path], folder: Path
+) -> None:
+    file = study(more='setup = ["export STEPLAB_HOME=/nowhere"]', framework=["torch"], network=["lenet5"])
+    ran = steplab("run", file, "--out", folder, "--executor", "slurm", timeout=PATIENCE_S)
+    assert (ran.code, "there is no environment 'torch'" in ran.err.splitlines()[-1]) == (1, True)
+    assert "its jobs run the study's own setup" in ran.err
+
+
+def test_the_commands_of_the_page_on_slurm(study: Callable[..., Path], tmp_path: Path) -> None:
+    study(framework=["synthetic"], nodes=[1, 2])
+    paths = os.pathsep.join([str(STEPLAB.parent), os.environ["PATH"]])
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("steplab ")]
+    assert [line.split()[1] for line in lines] == ["doctor", "run", "run", "status", "cancel"]
+    for line in lines:
+        typed = ["bash", "-c", line]
+        done = subprocess.run(
+            typed, cwd=tmp_path, env={**os.environ, "PATH": paths}, capture_output=True, text=True,
+            timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert len(records(tmp_path / "runs" / "s")) == 2
+
+
+def test_doctor_shows_the_partitions(steplab: Steplab) -> None:
+    slurm = steplab("doctor", "--json").json["slurm"]
+    assert [(part["name"], part["default"], part["up"]) for part in slurm["partitions"]] == [
+        ("main", True, True), ("urgent", False, True),
+    ]  # fmt: skip
+    assert not slurm["accounting"]
