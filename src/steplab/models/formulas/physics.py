@@ -5,7 +5,8 @@ C = (overhead + per_sample · batch · Π factor^u) · Π level      what a rank
 S = (latency·[N>1] + between·[K>1] + reach·(K^p − 1)/p + within·ln(N/K)) · Π factor^v · Π level
 
 If the workers share a batch, it counts as batch / N. N workers on K nodes; without a column of nodes, N
-stands for K and the terms of nodes are left out.
+stands for K and the terms of nodes are left out. The flat law is the same with all workers as equals: reach·(N^p − 1)/p
+and no `within`, as one ring over all ranks behaves.
 γ = 1 adds the two, γ → ∞ hides the shorter behind the longer: the overlap of the Pollux paper (Qiao and
 others, OSDI 2021, section 3.2). The power p joins three laws: −1 is the bandwidth term
 (N−1)/N of a ring, 0 the ln N of a tree's latency and of waiting for the slowest of N ranks (the expected
@@ -96,6 +97,7 @@ class StepLaw:
 
     parts: Parts
     factors: tuple[Factor, ...]
+    flat: bool = False  # one collective over all workers, rather than within nodes and then between them
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,7 +107,7 @@ class StepLaw:
         names.append("per_sample")
         if self.parts.workers:
             names += ["overlap", "growth", "latency", "reach"]
-            names += ["between", "within"] if self.parts.nodes else []
+            names += [] if not self.parts.nodes else ["between"] if self.flat else ["between", "within"]
         for part in ("compute", "sync") if self.parts.workers else ("compute",):
             names += [f"{part}:{factor.column}:{factor.level}" for factor in self.factors]
         return tuple(names)
@@ -222,7 +224,7 @@ def _slopes(law: StepLaw, step: _Step, at: Inputs) -> Array:
         columns[name] = (1 - share) * term * step.sync_scale / sync
     ones = np.ones(len(share))
     columns |= {name: (1 - share) * column for name, column in _factor_columns(law, at, "sync", ones).items()}
-    power, across = growth(step.value["growth"]), at.nodes if law.parts.nodes else at.workers
+    power, across = growth(step.value["growth"]), at.nodes if "within" in step.value else at.workers
     reach = np.exp(step.value["reach"]) * _growing(across, power) * step.sync_scale
     columns["growth"] = (1 - share) * reach / sync * (1 - power**2)
     columns["overlap"] = _by_overlap(step, share, gamma)
@@ -260,10 +262,12 @@ def _effects(law: StepLaw, value: dict[str, float], at: Inputs, part: str) -> tu
 
 def _collective_terms(value: dict[str, float], at: Inputs) -> dict[str, Array]:
     """The terms of the communication, each under the name of its coefficient."""
-    across = at.nodes if "between" in value else at.workers
+    across = at.nodes if "within" in value else at.workers
     terms = {"latency": np.minimum(at.workers - 1, 1), "reach": grown(across, growth(value["growth"]))}
     if "between" in value:
-        terms |= {"between": np.minimum(at.nodes - 1, 1), "within": np.log(at.workers / at.nodes)}
+        terms["between"] = np.minimum(at.nodes - 1, 1)
+    if "within" in value:
+        terms["within"] = np.log(at.workers / at.nodes)
     return {name: np.exp(value[name]) * term for name, term in terms.items()}
 
 
@@ -271,8 +275,8 @@ def _collective(value: dict[str, float], at: Inputs) -> Array:
     return np.asarray(sum(_collective_terms(value, at).values()))
 
 
-def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None) -> Array:
-    """The unknowns by robust least squares on logarithms of time, with weak priors, from several starts."""
+def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None, *, quick: bool = False) -> Array:
+    """The unknowns by robust least squares on logarithms of time, with weak priors, from several starts or one."""
     if len(y) > MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
         at, y = at.take(rows), y[rows]
@@ -296,7 +300,7 @@ def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None) -> A
         bend = np.sqrt((root + 1) / 2) / root
         return np.vstack([bend[:, None] * _slopes(law, step, at) / TYPICAL_ERROR, np.diag(1 / width)])
 
-    starts = _starts(law, centre) if start is None else [start - shift]
+    starts = [start - shift] if start is not None else [centre] if quick else _starts(law, centre)
     descents = [least_squares(residuals, begin, slopes, max_nfev=150) for begin in starts]
     theta = min(descents, key=lambda result: float(result.cost)).x + shift
     # A growth of next to nothing is the logarithm, which reads better than a tiny power.
