@@ -18,6 +18,7 @@ from steplab.models.formulas import physics
 from steplab.models.formulas.flat_law import FlatLaw, flat_law
 from steplab.models.formulas.formula import Formula, Node, column, level, number, op
 from steplab.models.formulas.hybrid_formula import corrected, law_formula, law_parameters
+from steplab.models.formulas.law_choice import best_extrapolating
 from steplab.models.formulas.physics import Factor, StepLaw
 from steplab.models.learned.kriging import Kriging, learn, nothing, with_lengths
 
@@ -65,6 +66,9 @@ class Hybrid(PerformanceModel):
         misfits = [physics.misfit(law, t, law.inputs(frame), y) for law, t in zip(laws, thetas, strict=True)]
         best = int(np.argmin(misfits))
         self.law_, self.theta_ = laws[best], thetas[best]
+        better = best_extrapolating(self.law_, frame, y)
+        if better != self.law_:
+            self.law_, self.theta_ = better, physics.fit_law(better, better.inputs(frame), y)
         at = self.law_.inputs(frame)
         self.errors_ = physics.uncertainty(self.law_, self.theta_, at, y)
         self.flat_ = flat_law(self.law_, frame, y) if self._blends(frame) else None
@@ -167,6 +171,7 @@ class Hybrid(PerformanceModel):
 
     def _state(self) -> dict[str, Any]:
         return {
+            "linear": self.law_.linear, "contended": self.law_.contended,
             "parts": asdict(self.law_.parts), "factors": [asdict(factor) for factor in self.law_.factors],
             "theta": self.theta_.tolist(), "errors": self.errors_.tolist(),
             "flat": None if self.flat_ is None else self.flat_.to_document(),
@@ -182,7 +187,9 @@ class Hybrid(PerformanceModel):
         used = {*parts.columns, *(factor.column for factor in made)}
         if not used <= set(self.roles_.columns):
             raise ValueError("the law names columns that the model does not have")
-        self.law_ = StepLaw(parts, made)
+        # Files from before know the usual law only.
+        kinds = (bool(state.get("linear", False)), bool(state.get("contended", False)) and bool(parts.workers))
+        self.law_ = StepLaw(parts, made, False, *kinds)
         unknowns = len(self.law_.names)
         self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
         # Files from before know one law only.

@@ -20,6 +20,7 @@ MEANINGS = {
     "reach": ("communication that grows", "s_1"),
     "between": ("communication of two nodes", "s_2"),
     "within": ("communication within a node", "s_3"),
+    "contention": ("slower compute for each other worker", "c_2"),
 }
 # A coefficient is determined if its standard error stays below this: a factor of two for times.
 DETERMINED = 0.7
@@ -67,7 +68,15 @@ def _compute(law: StepLaw, value: dict[str, float]) -> Node:
     own = op("div", own, column(parts.workers)) if parts.shared else own
     if "overhead" in value:
         own = op("add", number(float(np.exp(value["overhead"]))), own)
-    return _times(own, *_levels(law, value, "compute"))
+    slower = [_contention(law, value)] if "contention" in value else []
+    return _times(own, *slower, *_levels(law, value, "compute"))
+
+
+def _contention(law: StepLaw, value: dict[str, float]) -> Node:
+    workers = column(law.parts.workers)
+    sharing = op("div", workers, column(law.parts.nodes)) if law.parts.nodes else workers
+    others = op("mul", number(float(np.exp(value["contention"]))), op("sub", sharing, number(1)))
+    return op("add", number(1), others)
 
 
 def _sync(law: StepLaw, value: dict[str, float]) -> Node:

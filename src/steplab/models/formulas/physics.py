@@ -6,7 +6,8 @@ S = (latency·[N>1] + between·[K>1] + reach·(K^p − 1)/p + within·ln(N/K)) �
 
 If the workers share a batch, it counts as batch / N. N workers on K nodes; without a column of nodes, N
 stands for K and the terms of nodes are left out. The flat law is the same with all workers as equals: reach·(N^p − 1)/p
-and no `within`, as one ring over all ranks behaves.
+and no `within`, as one ring over all ranks behaves. The contended law multiplies C by 1 + contention·(n − 1) for the n
+workers that share a node (without nodes: all of them), and the linear law expects p near 1.
 γ = 1 adds the two, γ → ∞ hides the shorter behind the longer: the overlap of the Pollux paper (Qiao and
 others, OSDI 2021, section 3.2). The power p joins three laws: −1 is the bandwidth term
 (N−1)/N of a ring, 0 the ln N of a tree's latency and of waiting for the slowest of N ranks (the expected
@@ -36,6 +37,8 @@ LEAST_GROWTH = 1e-3
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
 TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within")
 WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.1, 3.0, 2.0
+USUAL_CONTENTION, CONTENTION_WIDTH = 0.03, 2.0
+LINEAR_GROWTH = 2.0  # tanh 2 is 0.96, next to linear
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class StepLaw:
     parts: Parts
     factors: tuple[Factor, ...]
     flat: bool = False  # one collective over all workers, rather than within nodes and then between them
+    linear: bool = False  # growth in proportion to the workers is the usual, rather than to their logarithm
+    contended: bool = False  # workers of a node slow each other's compute down
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,7 +111,7 @@ class StepLaw:
         names = ["overhead"] if self.parts.batch or sizes else []
         names.append("per_sample")
         if self.parts.workers:
-            names += ["overlap", "growth", "latency", "reach"]
+            names += ["overlap", "growth", "latency", "reach"] + (["contention"] if self.contended else [])
             names += [] if not self.parts.nodes else ["between"] if self.flat else ["between", "within"]
         for part in ("compute", "sync") if self.parts.workers else ("compute",):
             names += [f"{part}:{factor.column}:{factor.level}" for factor in self.factors]
@@ -132,7 +137,8 @@ class StepLaw:
         usual = {"overhead": np.log(0.3 * typical), "overlap": 0.0, "growth": 0.0}
         usual["per_sample"] = np.log(0.3 * typical / float(np.median(batch)))
         usual |= dict.fromkeys(("latency", "reach", "between", "within"), np.log(0.1 * typical))
-        width = {"growth": GROWTH_WIDTH}
+        usual |= {"contention": np.log(USUAL_CONTENTION), "growth": LINEAR_GROWTH if self.linear else 0.0}
+        width = {"growth": GROWTH_WIDTH, "contention": CONTENTION_WIDTH}
         centre = [usual.get(name, 0.0) for name in self.names]
         widths = [
             width.get(name, POWER_WIDTH if name.startswith("compute:") else
@@ -187,6 +193,9 @@ def _step(law: StepLaw, theta: Array, at: Inputs) -> _Step:
     sizes, levels = _effects(law, value, at, "compute")
     sized = np.exp(value["per_sample"] + sizes + levels) * at.batch
     compute = sized + np.exp(value["overhead"] + levels) if "overhead" in value else sized
+    if "contention" in value:
+        slower = 1 + np.exp(value["contention"]) * _sharing(at)
+        sized, compute = sized * slower, compute * slower
     if not law.parts.workers:
         return _Step(value, sized, compute, np.zeros(len(sized)), np.ones(len(sized)), compute)
     sizes, levels = _effects(law, value, at, "sync")
@@ -196,6 +205,11 @@ def _step(law: StepLaw, theta: Array, at: Inputs) -> _Step:
     longer = np.maximum(compute, sync)
     time = longer * ((compute / longer) ** gamma + (sync / longer) ** gamma) ** (1 / gamma)
     return _Step(value, sized, compute, sync, scale, time)
+
+
+def _sharing(at: Inputs) -> Array:
+    """How many other workers share a node with each; without a column of nodes all of them do."""
+    return np.asarray(at.workers / at.nodes - 1)
 
 
 def step_time(law: StepLaw, theta: Array, at: Inputs) -> Array:
@@ -212,6 +226,9 @@ def _slopes(law: StepLaw, step: _Step, at: Inputs) -> Array:
     columns: dict[str, Array] = {"per_sample": step.sized / step.compute}
     columns["overhead"] = 1 - columns["per_sample"]
     columns |= _factor_columns(law, at, "compute", columns["per_sample"])
+    if law.contended:
+        more = np.exp(step.value["contention"]) * _sharing(at)
+        columns["contention"] = more / (1 + more)
     if not law.parts.workers:
         return np.column_stack([columns[name] for name in law.names])
     # By the shares of compute and communication in t^γ.

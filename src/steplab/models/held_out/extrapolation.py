@@ -106,11 +106,11 @@ def rates(
     return found
 
 
-def thinned(frame: pd.DataFrame, y: Array, groups: Array | None) -> Rows:
+def thinned(frame: pd.DataFrame, y: Array, groups: Array | None, most: int = MOST_ROWS) -> Rows:
     """At most so many rows, chosen evenly at random."""
-    if len(y) <= MOST_ROWS:
+    if len(y) <= most:
         return frame, y, groups
-    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
+    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:most])
     return frame.iloc[rows].reset_index(drop=True), y[rows], None if groups is None else groups[rows]
 
 
