@@ -187,7 +187,7 @@ class Auto(PerformanceModel):
         return f"{_reason(chosen, others)}: {_detail(chosen)}" + (f"; {', '.join(told)}" if told else "")
 
     def _state(self) -> dict[str, Any]:
-        trials = [asdict(trial) for trial in self.trials_]
+        trials = [_plain(trial) for trial in self.trials_]
         state = {"chosen": self.chosen_.name(), "state": self.chosen_._state(), "trials": trials}
         package = provider(self.chosen_.name())
         return state if package is None else state | {"provider": package}
@@ -223,6 +223,13 @@ def _detail(chosen: Candidate) -> str:
     kinds = (("on random rows", chosen.random), ("beyond inner borders", chosen.ranges))
     parts = ", ".join(f"{error:.1f} % {kind}" for kind, error in kinds if error is not None)
     return f"{chosen.model} {chosen.error:.1f} % ({parts})"
+
+
+def _plain(trial: Candidate) -> dict[str, Any]:
+    """As JSON data; what a file from before does not have is left out."""
+    return {key: value for key, value in asdict(trial).items() if key != "each"} | (
+        {"each": list(trial.each)} if trial.each else {}
+    )
 
 
 def _candidate_from(saved: Mapping[str, Any]) -> Candidate:

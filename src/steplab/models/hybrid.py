@@ -170,17 +170,17 @@ class Hybrid(PerformanceModel):
         return law_parameters(self.law_, self.theta_, self.errors_) + (self.flat_.parameters() if self.flat_ else [])
 
     def _state(self) -> dict[str, Any]:
+        kinds = {kind: True for kind in ("linear", "contended") if getattr(self.law_, kind)}
+        flat = {} if self.flat_ is None else {"flat": self.flat_.to_document()}
         return {
-            "linear": self.law_.linear, "contended": self.law_.contended,
             "parts": asdict(self.law_.parts), "factors": [asdict(factor) for factor in self.law_.factors],
             "theta": self.theta_.tolist(), "errors": self.errors_.tolist(),
-            "flat": None if self.flat_ is None else self.flat_.to_document(),
             "correction": {
                 "points": self.correction_.points.tolist(), "weights": self.correction_.weights.tolist(),
                 "lengths": self.correction_.lengths.tolist(), "signal": self.correction_.signal,
                 "noise": self.correction_.noise,
             },
-        }  # fmt: skip
+        } | kinds | flat  # fmt: skip
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         parts, made = Parts(**state["parts"]), tuple(Factor(**factor) for factor in state["factors"])

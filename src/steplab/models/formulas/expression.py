@@ -86,9 +86,10 @@ class Expression:
         return Formula(op("add", product, *rest) if rest else product)
 
     def to_document(self) -> dict[str, Any]:
-        """Plain JSON data."""
+        """Plain JSON data; what the expression does not have is left out."""
+        counts = {name: costs for name, costs in (("steps", self.steps), ("logs", self.logs)) if costs}
         return {"coef": self.coef, "power": self.power, "base": self.base, "levels": self.levels,
-                "scale": self.scale, "constant": self.constant, "steps": self.steps, "logs": self.logs}  # fmt: skip
+                "scale": self.scale, "constant": self.constant} | counts  # fmt: skip
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Expression:
