@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from _learned_peers import PEERS
-from _pollux_splits import COLUMNS, JUMP, TARGET, PolluxSplit, splits
+from _pollux_splits import COLUMNS, CUTS, JUMP, TARGET, PolluxSplit, splits
 from steplab.core.errors import SteplabError
 from steplab.models import load_model_class
 
@@ -142,9 +142,11 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--each", action="store_true", help="every split by itself")
     parser.add_argument("--peers", action="store_true", help="Extra-P and AdaptDL's form, too")
+    parser.add_argument("--table", choices=tuple(CUTS), help="only the splits of that table, without the marks")
     parser.add_argument("--jump", action="store_true", help="only the cut that no model can see beyond")
     asked = parser.parse_args()
-    parts = list(splits({JUMP[0]: {JUMP[1]: (JUMP[2],)}} if asked.jump else {}) if asked.jump else splits())
+    cuts = {JUMP[0]: {JUMP[1]: (JUMP[2],)}} if asked.jump else {asked.table: CUTS[asked.table]} if asked.table else CUTS
+    parts = list(splits(cuts))
     titles = (("<=16", 8), ("median", 8), ("mean", 8), ("median", 8), ("worst", 8), ("given", 7), ("cov %", 8),
               ("worst", 7), ("high/low", 9), ("needed", 8), ("cpu s", 9))  # fmt: skip
     print(f"{len(parts)} splits\n{'':30}" + "".join(f"{title:>{width}}" for title, width in titles), flush=True)
@@ -160,7 +162,7 @@ def main() -> None:
         first = [error for error, split in zip(errors, parts, strict=True) if split.kind == FIRST]
         print(f"{name:30}{np.mean(first):8.2f}{np.median(first):8.2f}{np.nanmean(errors):8.2f}{np.nanmedian(errors):8.2f}"
               f"{np.nanmax(errors):8.1f}{0:7d}")  # fmt: skip
-    missed = [] if asked.jump else marks(found)
+    missed = [] if asked.jump or asked.table else marks(found)
     print("\n".join(["missed:", *missed]) if missed else "every pass mark is met")
     sys.exit(bool(missed))
 

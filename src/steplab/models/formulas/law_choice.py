@@ -8,7 +8,6 @@ well each law predicts the rows beyond inner borders can.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,12 +46,16 @@ def _error(law: StepLaw, frame: pd.DataFrame, y: Array, border: Border) -> float
 
 
 def _clearly_best(errors: Array) -> int:
-    """The row with the least mean, if it is clearly less than that of the first.
+    """The row with the least mean, if it is clearly less than the first, at the middle border as on average.
 
     >>> _clearly_best(np.array([[0.10, 0.12], [0.09, 0.12], [0.02, 0.03]]))
     2
+    >>> _clearly_best(np.array([[0.05, 0.30, 0.05], [0.05, 0.05, 0.05]]))
+    0
     """
     best = int(np.argmin(errors.mean(axis=1)))
-    gains: Sequence[float] = errors[0] - errors[best]
+    gains = errors[0] - errors[best]
     doubt = float(np.std(gains, ddof=1)) / math.sqrt(len(gains))
-    return best if np.mean(gains) > max(CLEARLY * errors[0].mean(), doubt) else 0
+    # A single odd border moves the mean, not the median.
+    everywhere = np.median(gains) > CLEARLY * np.median(errors[0])
+    return best if everywhere and np.mean(gains) > max(CLEARLY * errors[0].mean(), doubt) else 0

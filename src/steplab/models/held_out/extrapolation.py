@@ -47,7 +47,7 @@ def distance(values: Array, low: float, high: float) -> Array:
     if low > 0:
         # Zero and below have no logarithm: as far as a thousandth of the smallest value.
         logs = np.log(np.maximum(values, low * 1e-3))
-        return np.maximum(np.maximum(math.log(low) - logs, logs - math.log(high)), 0.0)
+        return np.asarray(np.maximum(np.maximum(math.log(low) - logs, logs - math.log(high)), 0.0))
     width = high - low or max(abs(high), 1.0)
     return np.asarray(np.maximum(np.maximum(low - values, values - high), 0) / width)
 

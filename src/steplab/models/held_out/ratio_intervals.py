@@ -77,10 +77,18 @@ class RatioConformal:
     def from_document(cls, document: Mapping[str, Any]) -> RatioConformal:
         """The inverse of `to_document`."""
         scores = tuple(float(score) for score in document["scores"])
-        sizes = [float(document[name]) for name in ("typical", "smallest", "largest")]
-        made = cls(float(document["power"]), *sizes, int(document["rows"]), scores)
-        finite = all(map(math.isfinite, (made.power, *sizes, *scores)))
-        if not scores or not finite or min(sizes) <= 0 or made.rows < 1 or list(scores) != sorted(scores):
+        power, typical, smallest, largest = (
+            float(document[name]) for name in ("power", "typical", "smallest", "largest")
+        )
+        made = cls(power, typical, smallest, largest, int(document["rows"]), scores)
+        finite = all(map(math.isfinite, (power, typical, smallest, largest, *scores)))
+        if (
+            not scores
+            or not finite
+            or min(typical, smallest, largest) <= 0
+            or made.rows < 1
+            or list(scores) != sorted(scores)
+        ):
             raise ValueError("the interval's scores are damaged")
         return made
 

@@ -144,7 +144,7 @@ def search(
 def _fixed_outer(problem: Problem) -> Array:
     """The places of extrinsic factors with two values: their powers are not searched for but chosen."""
     n = problem.inner.shape[1]
-    return n + np.flatnonzero(~problem.moving[n:])
+    return np.asarray(n + np.flatnonzero(~problem.moving[n:]))
 
 
 def _best_whole_powers(problem: Problem, fixed: Array, seed: int, starts: int, finished: float) -> PowersPoint:

@@ -222,12 +222,12 @@ def _direction(
     right = triangle[size : size + count, -1]
     at = point.theta[problem.moving]
     price = np.sqrt(power_price[problem.moving])
-    rows, goals = [block, np.diag(price)], [right, -price * at]
+    matrix, goals = [block, np.diag(price)], [right, -price * at]
     if problem.usual is not None and problem.pull:
         held = np.sqrt(2 * len(problem.y) * problem.pull * stretch)
-        rows.append(held * np.eye(count))
+        matrix.append(held * np.eye(count))
         goals.append(held * (problem.usual[problem.moving] - at))
-    return np.vstack(rows), np.concatenate(goals)
+    return np.vstack(matrix), np.concatenate(goals)
 
 
 def _step(matrix: Array, right: Array, damping: float, point: PowersPoint, problem: Problem) -> Array:
