@@ -86,7 +86,7 @@ def predict_table(model: PerformanceModel, X: pd.DataFrame, level: float = 0.9) 
         configuration = {str(k): v for k, v in at[i].items()}
         note = "" if told else no_interval(model, inside.outside[i])
         predictions.append(
-            Prediction(configuration, float(values[i]), *ends, bool(inside.rows[i]), inside.outside[i], note)
+            Prediction(configuration, float(values[i]), ends[0], ends[1], bool(inside.rows[i]), inside.outside[i], note)
         )
     return predictions
 

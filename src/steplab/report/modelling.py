@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from steplab.core.errors import SteplabError
 from steplab.core.units import seconds, span
 from steplab.models import load_model_class
+from steplab.models.auto import Auto
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
 from steplab.models.judging.penalty_scan import ScanRow, scan
@@ -185,7 +186,7 @@ def _judged(name: str, chosen: Chosen, y: Array, splits: list[tuple[Array, Array
     if not splits:
         return _scored(name, model, y, model.predict(chosen.X), np.nan, time.process_time() - began, "")
     # What `auto` chose is judged in its place: choosing again in every fold would cost more than all the others.
-    told = held_out(getattr(model, "chosen_", model), chosen.X, y, splits, chosen.groups)
+    told = held_out(model.chosen_ if isinstance(model, Auto) else model, chosen.X, y, splits, chosen.groups)
     score = told.score(y)
     coverage = np.nan if score is None else score[1]
     return _scored(name, model, y, told.predicted, coverage, time.process_time() - began, told.reason)

@@ -148,13 +148,12 @@ def _fixed_outer(problem: Problem) -> Array:
 
 
 def _best_whole_powers(problem: Problem, fixed: Array, seed: int, starts: int, finished: float) -> PowersPoint:
-    """Powers −1, 0 or 1 of factors with two values, one factor after the other; 0 unless another is clearly better."""
+    """Powers −1, 0 or 1 of factors with two values, within bounds; 0 unless another is clearly better."""
     few = _thinned(problem, SCREEN_ROWS)
     theta = _default(problem)
     for at in fixed.tolist():
         points = []
-        # 0 has no negative power, and 0^0 would make it a constant.
-        for power in (1.0,) if problem.low[at] > 0 else (0.0, 1.0, -1.0):
+        for power in (p for p in (0.0, 1.0, -1.0) if problem.low[at] <= p <= problem.high[at]):
             tried = theta.copy()
             tried[at] = power
             points.append(_screen(few, dictionary_start(_thinned(few, DICTIONARY_ROWS), tried), 5))

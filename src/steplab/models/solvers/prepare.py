@@ -137,7 +137,10 @@ def prepare(
     shares = np.column_stack(columns) if columns else np.empty((len(frame), 0))
     problem = Problem(
         inner, inner_on, outer, outer_on, shares, y / unit, _error_unit(y / unit, loss),
-        low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND), high=np.full(len(has_zero), POWER_BOUND),
+        low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND),
+        # What two counts differ by upwards is their step: as a power it would double with every doubling.
+        high=np.array([0.0 if c in steps and c in extrinsic and distinct[c] == 2 else POWER_BOUND
+                       for c in (*intrinsic, *extrinsic)]),
         # Two values of a factor show a difference but no curve: its power stays at a whole number.
         moving=np.array([distinct[c] > 2 for c in intrinsic] + [not ours or distinct[c] > 2 for c in extrinsic], bool),
         squared=loss == "squared", has_zeros=bool(has_zero.any()), penalty=penalty,
