@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
-WORKLOADS = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
-
 
 def extra_p(train, test):
     """Extra-P's multi-parameter modeler, median of the repetitions, on workers and batch."""
@@ -68,13 +66,13 @@ def main():
         print("extrapolation.py runs this file in the benchmark environment")
         return
     folder = Path(sys.argv[1])
-    table = {"Extra-P 4.2.5": [], "AdaptDL's published form": []}
-    for workload in WORKLOADS:
-        rows = pd.read_csv(folder / f"{workload}-scalability.csv")
-        train, test = rows[rows["num_replicas"] <= 16], rows[rows["num_replicas"] > 16]
-        for name, method in zip(table, (extra_p, adaptdl_form), strict=True):
-            miss = np.abs(method(train, test) - test["step_time"].to_numpy()) / test["step_time"].to_numpy()
-            table[name].append(float(100 * miss.mean()))
+    methods = {"Extra-P 4.2.5": extra_p, "AdaptDL's published form": adaptdl_form}
+    table = {name: [] for name in methods}
+    for at in range(len(list(folder.glob("*-train.csv")))):
+        train, test = (pd.read_csv(folder / f"{at}-{part}.csv") for part in ("train", "test"))
+        y = test["step_time"].to_numpy()
+        for name, method in methods.items():
+            table[name].append(float(100 * np.mean(np.abs(method(train, test) - y) / y)))
     print(json.dumps(table))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))
-from extrapolation import WORKLOADS, data_folder
+from _pollux_splits import WORKLOADS, data_folder
 from steplab.models import load_model_class
 from steplab.models.judging.selection import held_out, random_folds
 

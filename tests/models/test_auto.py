@@ -1,9 +1,12 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import steplab
 from steplab.core.errors import ModelError
-from steplab.models.auto import Auto
+from steplab.models.auto import Auto, Candidate, chosen_candidate
 
 
 def table():
@@ -16,7 +19,8 @@ def test_chooses_the_model_that_made_the_data_and_says_why():
     X, y = table()
     model = Auto(("size", "depth"), among=("pmnf", "linear")).fit(X, y)
     assert model.chosen_.name() == "linear"
-    assert model.why().startswith("linear has the least held-out error: linear 0.0 %, pmnf")
+    told = r"linear was chosen, as it has the least held-out error: linear 0\.0 % \(0\.0 % on random rows, .*\); pmnf"
+    assert re.match(told, model.why())
 
 
 def test_a_candidate_that_cannot_be_fitted_is_passed_over():
@@ -36,6 +40,46 @@ def test_models_that_search_are_tried_with_few_columns_or_when_asked_for():
     X, y = table()
     many = X.assign(**{f"x{i}": X["size"] ** 0.5 + i for i in range(2)})
     names = tuple(many.columns)
-    assert [t.model for t in Auto(names).fit(many, y).trials_] == ["hybrid", "generic", "quadratic", "linear"]
+    assert [t.model for t in Auto(names).fit(many, y).trials_] == ["hybrid", "ssgd", "generic", "quadratic", "linear"]
     asked = Auto(names, among=("pmnf", "linear")).fit(many, y)
     assert [t.model for t in asked.trials_] == ["pmnf", "linear"]
+
+
+def candidates(*others):
+    return [Candidate("hybrid", 4.0, 6.0, "", (3.0, 5.0, 5.0, 7.0)), *others]
+
+
+def test_physics_is_kept_against_what_is_better_by_less_than_a_margin():
+    close = Candidate("quadratic", 3.8, 5.4, "", (2.8, 4.8, 4.4, 6.4))
+    assert chosen_candidate(candidates(close)).model == "hybrid"
+
+
+def test_physics_is_kept_against_what_is_better_at_one_border_only():
+    lucky = Candidate("quadratic", 4.0, 4.0, "", (3.5, 4.5, 5.5, 2.5))
+    assert chosen_candidate(candidates(lucky)).model == "hybrid"
+
+
+def test_what_is_clearly_better_everywhere_is_chosen_before_physics():
+    better = Candidate("quadratic", 2.0, 3.0, "", (1.0, 3.0, 2.5, 3.5))
+    assert chosen_candidate(candidates(better, Candidate("linear", None, None, "broken"))).model == "quadratic"
+
+
+def test_the_law_of_ssgd_takes_part_under_the_names_that_tables_use():
+    n, b = (np.repeat(v, k) for v, k in (([1.0, 2.0, 4.0, 8.0], 6), ([1.0], 24)))
+    X = pd.DataFrame({"num_gpus": n, "local_bsz": np.tile([8.0, 16.0, 32.0], 8) * b})
+    y = 0.01 + 1e-3 * X["local_bsz"] + 0.02 * (X["num_gpus"] - 1) / X["num_gpus"]
+    model = Auto(extrinsic=("num_gpus", "local_bsz"), among=("ssgd", "linear")).fit(X, y)
+    assert model.chosen_.name() == "ssgd"
+    np.testing.assert_allclose(model.predict(X), y, rtol=1e-6)
+    assert set(model.formula().columns()) == {"num_gpus", "local_bsz"}
+
+
+def test_auto_is_the_default_and_says_what_it_chose():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        [(n, b) for n in (1, 2, 4) for b in (8, 16, 32) for _ in range(2)], columns=["workers", "batch_size"]
+    )
+    y = (0.01 + 1e-3 * X["batch_size"] + 0.02 * (X["workers"] > 1)) * np.exp(0.02 * rng.standard_normal(len(X)))
+    fitted = steplab.fit(X.assign(t_iter=y))
+    assert fitted.name == "auto" and "was chosen" in fitted.why
+    assert fitted.document()["why"] == fitted.why and fitted.document()["warnings"] == []

@@ -163,3 +163,51 @@ def test_the_cost_is_not_above_that_of_differential_evolution(make_table, roles)
     X, y = make_table(rows=60)
     evolved = GenericDE(**roles, seeds=1, maxiter=60, popsize=6).fit(X, y)
     assert np.abs(Generic(**roles).fit(X, y).predict(X) - y).mean() <= np.abs(evolved.predict(X) - y).mean()
+
+
+def scaled_by_workers(law, workers=(1, 2, 4, 8)):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame([(n, b) for n in workers for b in (32.0, 64.0, 128.0, 256.0) for _ in range(2)])
+    X.columns = ["workers", "batch_size"]
+    y = law(X["workers"], X["batch_size"]) * np.exp(0.01 * rng.standard_normal(len(X)))
+    return X, pd.Series(y, name="t_iter")
+
+
+def test_the_step_from_one_worker_to_several_is_a_term_and_no_power():
+    X, y = scaled_by_workers(lambda n, b: 0.01 + 2e-4 * b + 0.03 * (n > 1))
+    model = Generic(extrinsic=("workers", "batch_size")).fit(X, y)
+    step = next(p for p in model.parameters() if p.name == "workers > 1")
+    assert step.value == pytest.approx(0.03, rel=0.1) and step.identified
+    far = pd.DataFrame({"workers": [64.0], "batch_size": [64.0]})
+    assert model.predict(far)[0] == pytest.approx(0.0528, rel=0.15)
+
+
+def test_the_power_of_an_extrinsic_factor_with_two_values_is_whole_and_never_identified():
+    X, y = scaled_by_workers(lambda n, b: 0.01 + 4e-4 * b / n, workers=(1, 2))
+    model = Generic(extrinsic=("workers", "batch_size")).fit(X, y)
+    power = next(p for p in model.parameters() if (p.name, p.symbol) == ("workers", "q"))
+    assert power.value == -1.0 and not power.identified
+
+
+def test_a_base_is_there_beside_intrinsic_factors():
+    X, y = scaled_by_workers(lambda n, b: (0.05 + 2e-4 * b) / n)
+    model = Generic(intrinsic="batch_size", extrinsic="workers").fit(X, y)
+    assert model.expression_.base == pytest.approx(0.05, rel=0.15)
+    assert Generic(intrinsic="batch_size", extrinsic="workers", form="source").fit(X, y).expression_.base == 0
+
+
+def test_the_form_of_the_source_has_no_terms_of_counts():
+    X, y = scaled_by_workers(lambda n, b: 0.01 + 2e-4 * b + 0.03 * (n > 1))
+    model = Generic(extrinsic=("workers", "batch_size"), form="source").fit(X, y)
+    assert not model.expression_.steps and not model.expression_.logs
+    with pytest.raises(ModelError, match="form 'other' is unknown"):
+        Generic(extrinsic=("workers", "batch_size"), form="other").fit(X, y)
+
+
+def test_weak_priors_hold_powers_that_few_noisy_rows_do_not_tell():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame({"workers": np.repeat([6.0, 7.0, 8.0], 4), "batch_size": np.tile([8.0, 16.0, 32.0, 64.0], 3)})
+    y = pd.Series((0.01 + 1e-3 * X["batch_size"]) * np.exp(0.1 * rng.standard_normal(12)), name="t")
+    held, free = (Generic(extrinsic=("workers", "batch_size"), form=form).fit(X, y) for form in ("steps", "source"))
+    powers = [abs(model.expression_.scale["workers"]) for model in (held, free)]
+    assert powers[0] < powers[1]

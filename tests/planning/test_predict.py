@@ -23,7 +23,9 @@ def test_value_interval_and_range_are_told(model):
     assert inside.value == pytest.approx(8, abs=1e-6)
     assert inside.inside and not outside.inside
     assert outside.outside == ("workers",)
-    assert outside.low <= outside.value <= outside.high
+    # From three values of workers nothing can be told of the error beyond them.
+    assert inside.low <= inside.value <= inside.high and not inside.note
+    assert (outside.low, outside.high) == (None, None) and "too few values of workers" in outside.note
 
 
 @pytest.mark.parametrize(("given", "message"), [

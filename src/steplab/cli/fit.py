@@ -35,8 +35,8 @@ def fit(
     categorical: CategoricalOption = "",
     extrinsic: ExtrinsicOption = "",
     model: Annotated[
-        str, typer.Option("--model", help="Which model, such as linear or hybrid.", autocompletion=complete_models)
-    ] = "generic",
+        str, typer.Option("--model", help="Which model, such as hybrid; auto chooses.", autocompletion=complete_models)
+    ] = "auto",
     penalty: Annotated[str | None, typer.Option(help="none, l1:0.01, l2:0.001, l2:cv …")] = None,
     loss: Annotated[str | None, typer.Option(help="absolute, relative or squared.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="A model's own option, name=value.")] = None,
@@ -59,6 +59,8 @@ def fit(
     if out is not None:
         fitted.save(out)
     tell(fitted.notes)
+    for warning in fitted.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     if as_json:
         print_json({**fitted.document(), "file": None if out is None else str(out)})
         return

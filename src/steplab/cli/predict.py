@@ -33,5 +33,8 @@ def predict(
         return
     console().print(table(predictions.columns, predictions.cells))
     if not all(prediction.inside for prediction in predictions):
-        typer.echo("warning: outside of the measured range a model is a guess; the intervals are wider", err=True)
+        told = "intervals outside of the measured range are learned by extrapolating inside of it"
+        typer.echo(f"warning: outside of the measured range a model is a guess; {told}", err=True)
+    for note in predictions.notes:
+        typer.echo(f"warning: {note}", err=True)
     next_step("steplab run STUDY.toml  (with such a configuration in it, to see whether that is true)")

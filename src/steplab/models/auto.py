@@ -1,7 +1,8 @@
-"""The readable model with the least error on held-out rows, random and beyond the range, and why."""
+"""Physics, unless another readable model is clearly better on held-out rows, random and beyond the range; and why."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -9,27 +10,36 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from steplab.core.errors import ModelError, SteplabError, allowed
+from steplab.core.errors import ModelError, NotEnoughData, SteplabError, allowed
 from steplab.models import load_model_class, offered, provider, saved_model_class
 from steplab.models.base import Array, Parameter, PerformanceModel, folds
 from steplab.models.columns.roles import Names, names
 from steplab.models.formulas.formula import Formula
-from steplab.models.held_out.ranges import Split, upper_ranges
+from steplab.models.held_out.calibration import Interval
+from steplab.models.held_out.extrapolation import Rates, inner_borders
+from steplab.models.held_out.ranges import Split
 
+OFFERED = {"compare": 0, "report": 5}
 READABLE = offered("auto")
+PHYSICS = "hybrid"
+# Another model must be better than the physics by this share of its error, and by one standard error.
+MARGIN = 0.1
 # Choosing needs fewer rows than fitting what was chosen.
-MOST_ROWS = 400
-RANDOM_FOLDS, MOST_RANGES = 3, 2
+MOST_ROWS = 300
+RANDOM_FOLDS, MOST_COLUMNS, BORDERS = 3, 3, 3
+# A row that is off by more than this many times the measured value counts as that: one explosion says enough.
+WORST_MISS = 3.0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate's held-out error in per cent: on random folds, on upper ranges, and both."""
+    """One candidate's held-out error in per cent: on random folds, beyond inner borders, and at each of these."""
 
     model: str
     random: float | None
     ranges: float | None
     reason: str = ""
+    each: tuple[float, ...] = ()
 
     @property
     def error(self) -> float:
@@ -38,12 +48,35 @@ class Candidate:
         return float(np.mean(known)) if known and not self.reason else np.inf
 
 
-class Auto(PerformanceModel):
-    """Whichever of `among` predicts held-out rows best; `why` tells, `chosen_` is the fitted model.
+def chosen_candidate(trials: Sequence[Candidate]) -> Candidate:
+    """The physics, or the best of the others if it is clearly better: by a margin, and by one standard error.
 
-    The error is relative to the measured value. Half of it comes from random folds, half from upper ranges
-    of a numeric factor that the candidate has not seen: of two factors, those of the scale before others.
-    Models that search for their terms are tried with up to three numeric columns, or if `among` names them.
+    >>> chosen_candidate([Candidate("hybrid", 5.0, 5.0, "", (5, 5)), Candidate("linear", 4.9, 4.9, "", (4, 5.8))]).model
+    'hybrid'
+    """
+    best = min(trials, key=lambda trial: trial.error)
+    physics = next((trial for trial in trials if trial.model == PHYSICS and math.isfinite(trial.error)), None)
+    if physics is None or best is physics:
+        return best
+    gain = physics.error - best.error
+    return best if gain > max(MARGIN * physics.error, _standard_error(physics, best)) else physics
+
+
+def _standard_error(one: Candidate, other: Candidate) -> float:
+    """Of the mean difference of two candidates over the same splits."""
+    if len(one.each) != len(other.each) or len(one.each) < 2:
+        return 0.0
+    differences = np.subtract(one.each, other.each)
+    return float(np.std(differences, ddof=1) / math.sqrt(len(differences)))
+
+
+class Auto(PerformanceModel):
+    """Physics (`hybrid`), unless another of `among` is clearly better; `why` tells, `chosen_` is the fitted model.
+
+    The error is relative to the measured value. Half of it comes from random folds, half from rows beyond borders
+    inside the range of up to three numeric factors, those of the scale before others. Clearly better is less by a
+    tenth and by one standard error. Models that search for their terms are tried with up to three numeric columns, or
+    if they are named.
     """
 
     array_options: ClassVar[Mapping[str, Any]] = {"among": ("linear", "quadratic")}  # all of them would take minutes
@@ -67,7 +100,7 @@ class Auto(PerformanceModel):
             rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
         few, group = frame.iloc[rows].reset_index(drop=True), None if groups is None else groups[rows]
         self.trials_ = tuple(self._tried(name, few, y[rows], group) for name in self._candidates())
-        best = min(self.trials_, key=lambda trial: trial.error)
+        best = chosen_candidate(self.trials_)
         if not np.isfinite(best.error):
             raise ModelError("no readable model could be fitted", hint=self.trials_[0].reason)
         self.chosen_ = self._candidate(best.model, frame, y, groups)
@@ -95,26 +128,38 @@ class Auto(PerformanceModel):
 
     def _tried(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> Candidate:
         try:
-            random = self._error(name, frame, y, groups, folds(len(y), groups, RANDOM_FOLDS))
-            scale_first = (*self.roles_.extrinsic, *self.roles_.intrinsic)
-            ranges = self._error(name, frame, y, groups, upper_ranges(frame, scale_first)[:MOST_RANGES])
+            model = self._candidate(name, frame, y, groups, quick=True)
+            random = self._errors(model, frame, y, groups, folds(len(y), groups, RANDOM_FOLDS))
+            ranges = self._errors(model, frame, y, groups, self._ranges(frame))
         except (SteplabError, ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
             return Candidate(name, None, None, str(error) or type(error).__name__)
-        return Candidate(name, random, ranges)
+        return Candidate(name, _mean(random), _mean(ranges), "", (*random, *ranges))
 
-    def _error(
-        self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None, splits: Sequence[Split]
-    ) -> float | None:
-        misses = []
+    def _ranges(self, frame: pd.DataFrame) -> list[Split]:
+        """Rows up to and beyond several borders of the factors with a curve, those of the scale first."""
+        columns = [c for c in (*self.roles_.extrinsic, *self.roles_.intrinsic) if frame[c].nunique() > 2]
+        fewest = max(6, len(self.roles_.columns) + 3)
+        borders = [b for c in columns[:MOST_COLUMNS] for b in inner_borders(frame, c, fewest, BORDERS)]
+        return [(border.train, border.test) for border in borders]
+
+    def _errors(
+        self, model: PerformanceModel, frame: pd.DataFrame, y: Array, groups: Array | None, splits: Sequence[Split]
+    ) -> list[float]:
+        """The error in per cent at each split; a split that cannot be fitted counts as a complete miss."""
+        errors = []
         floor = 0.1 * float(np.median(np.abs(y))) or 1.0
         for train, test in splits:
-            group = None if groups is None else groups[train]
-            model = self._candidate(name, frame.iloc[train], y[train], group, quick=True)
-            known = test[model._known(frame.iloc[test])]
+            try:
+                other = model._border_copy(frame.iloc[train], y[train], None if groups is None else groups[train])
+            except NotEnoughData:
+                errors.append(100.0)
+                continue
+            known = test[other._known(frame.iloc[test])]
             if len(known):
-                predicted = model._predict(frame.iloc[known].reset_index(drop=True))
-                misses.append(float(np.mean(np.abs(predicted - y[known]) / np.maximum(np.abs(y[known]), floor))))
-        return 100 * float(np.mean(misses)) if misses else None
+                predicted = other._predict(frame.iloc[known].reset_index(drop=True))
+                miss = np.abs(predicted - y[known]) / np.maximum(np.abs(y[known]), floor)
+                errors.append(100 * float(np.mean(np.minimum(miss, WORST_MISS))))
+        return errors
 
     def _predict(self, frame: pd.DataFrame) -> Array:
         return self.chosen_._predict(frame)
@@ -122,8 +167,8 @@ class Auto(PerformanceModel):
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         return self.chosen_._held_out(frame, y, groups)
 
-    def _spread(self, frame: pd.DataFrame) -> Array:
-        return self.chosen_._spread(frame)
+    def _rates(self, frame: pd.DataFrame, y: Array, groups: Array | None, interval: Interval) -> Rates:
+        return self.chosen_._rates(frame, y, groups, interval)
 
     def formula(self) -> Formula | None:
         """The chosen model's formula."""
@@ -134,14 +179,15 @@ class Auto(PerformanceModel):
         return self.chosen_.parameters()
 
     def why(self) -> str:
-        """One sentence on what was chosen, against what."""
-        ranked = sorted(self.trials_, key=lambda trial: trial.error)
-        told = [f"{t.model} {t.error:.1f} %" for t in ranked if np.isfinite(t.error)]
-        failed = [f"{t.model} could not be fitted" for t in ranked if not np.isfinite(t.error)]
-        return f"{ranked[0].model} has the least held-out error: " + ", ".join(told + failed)
+        """What was chosen and why, and how the others did, in a sentence or two."""
+        chosen = next(trial for trial in self.trials_ if trial.model == self.chosen_.name())
+        others = sorted((t for t in self.trials_ if t is not chosen), key=lambda trial: trial.error)
+        told = [f"{t.model} {t.error:.1f} %" for t in others if np.isfinite(t.error)]
+        told += [f"{t.model} could not be fitted" for t in others if not np.isfinite(t.error)]
+        return f"{_reason(chosen, others)}: {_detail(chosen)}" + (f"; {', '.join(told)}" if told else "")
 
     def _state(self) -> dict[str, Any]:
-        trials = [asdict(trial) for trial in self.trials_]
+        trials = [_plain(trial) for trial in self.trials_]
         state = {"chosen": self.chosen_.name(), "state": self.chosen_._state(), "trials": trials}
         package = provider(self.chosen_.name())
         return state if package is None else state | {"provider": package}
@@ -153,7 +199,41 @@ class Auto(PerformanceModel):
         made.roles_, made.range_, made.levels_ = self.roles_, self.range_, self.levels_
         made.target_, made.rows_ = self.target_, self.rows_
         made._restore(state["state"])
-        self.chosen_, self.trials_ = made, tuple(Candidate(**trial) for trial in state["trials"])
+        self.chosen_, self.trials_ = made, tuple(_candidate_from(trial) for trial in state["trials"])
+        if made.name() not in {trial.model for trial in self.trials_}:
+            raise ValueError("the chosen model was not tried")
+
+
+def _mean(errors: Sequence[float]) -> float | None:
+    return float(np.mean(errors)) if errors else None
+
+
+def _reason(chosen: Candidate, others: Sequence[Candidate]) -> str:
+    better = [trial for trial in others if trial.error < chosen.error]
+    if chosen.model == PHYSICS:
+        told = "none of the others is clearly better" if better else "it has the least held-out error"
+        return f"{chosen.model} (physics) was chosen, as {told}"
+    physics = any(trial.model == PHYSICS and math.isfinite(trial.error) for trial in others)
+    return f"{chosen.model} was chosen, as it has the least held-out error" + (
+        f", clearly less than {PHYSICS}" if physics else ""
+    )
+
+
+def _detail(chosen: Candidate) -> str:
+    kinds = (("on random rows", chosen.random), ("beyond inner borders", chosen.ranges))
+    parts = ", ".join(f"{error:.1f} % {kind}" for kind, error in kinds if error is not None)
+    return f"{chosen.model} {chosen.error:.1f} % ({parts})"
+
+
+def _plain(trial: Candidate) -> dict[str, Any]:
+    """As JSON data; what a file from before does not have is left out."""
+    return {key: value for key, value in asdict(trial).items() if key != "each"} | (
+        {"each": list(trial.each)} if trial.each else {}
+    )
+
+
+def _candidate_from(saved: Mapping[str, Any]) -> Candidate:
+    return Candidate(**{**saved, "each": tuple(float(error) for error in saved.get("each", ()))})
 
 
 MODEL = Auto

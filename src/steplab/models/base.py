@@ -21,8 +21,10 @@ from steplab.models import model_name, provider
 from steplab.models.columns.input_table import array_names, asked_table, fitting_table, group_codes, target_vector
 from steplab.models.columns.roles import Names, Roles, canonical_order, features, names, roles_for
 from steplab.models.formulas.formula import Formula
+from steplab.models.held_out.calibration import Interval, calibrated, interval_from
+from steplab.models.held_out.extrapolation import NEXT_TO_NOTHING, Border, Rates, distance, rates, saved_rates, thinned
 from steplab.models.held_out.folds import folds
-from steplab.models.held_out.intervals import Conformal, calibrate, excess
+from steplab.models.held_out.intervals import excess
 from steplab.models.parameter import Parameter
 from steplab.models.refusals import NotFitted
 from steplab.models.saved_parts import bounds, numbers, require_different, require_finite, strings
@@ -32,7 +34,7 @@ __all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers
 
 FORMAT = "steplab-model"
 # 1: first version. Optional since: `provider` (the package of a model from outside), `features` (the number of
-# columns of an array).
+# columns of an array), `growth` (rates at which intervals widen outside; without it by a fixed rule).
 VERSION = 1
 ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
 
@@ -77,7 +79,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     roles_: Roles
     range_: dict[str, tuple[float, float]]
     levels_: dict[str, tuple[str, ...]]
-    interval_: Conformal
+    interval_: Interval
+    growth_: Rates | None  # None: a model saved before rates were learned
     target_: str
     rows_: int
     order_known_: bool  # whether an array's columns can be told by their order
@@ -121,11 +124,43 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return predicted
 
     def _spread(self, frame: pd.DataFrame) -> Array:
-        """The factor by which the interval widens: 1 inside of the measured range."""
+        """The factor by which the interval widens: 1 inside of the measured range, NaN where the data cannot tell."""
         wider = np.ones(len(frame))
+        growth = self.growth()
         for column, (low, high) in self.range_.items():
-            wider += 2 * excess(frame[column].to_numpy(float), low, high)
+            values = frame[column].to_numpy(float)
+            if growth is None:
+                wider += 2 * excess(values, low, high)
+                continue
+            rate, beyond = growth.get(column), distance(values, low, high)
+            wider += np.where(beyond > NEXT_TO_NOTHING, np.nan, 0.0) if rate is None else rate * beyond
         return wider
+
+    def _border_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> PerformanceModel:
+        """The same model fitted to the rows up to a border, quickly; override for a shortcut."""
+        other = clone(self).set_params(**self.quick_options)
+        other.roles_, other.target_ = self.roles_, self.target_
+        other._learn(frame.reset_index(drop=True), y, groups)
+        return other  # type: ignore[no-any-return]
+
+    def _rates(self, frame: pd.DataFrame, y: Array, groups: Array | None, interval: Interval) -> Rates:
+        """How fast the error grows beyond each numeric factor's range, learned by extrapolating inside."""
+
+        def scored(border: Border) -> Array | None:
+            train, test = border.train, frame.iloc[border.test].reset_index(drop=True)
+            try:
+                other = self._border_copy(frame.iloc[train], y[train], None if groups is None else groups[train])
+            except (ModelError, ArithmeticError, ValueError, np.linalg.LinAlgError):
+                return None
+            scores, known = np.full(len(test), np.nan), other._known(test)
+            if known.any():
+                predicted = other._predict(test[known].reset_index(drop=True))
+                scores[known] = interval.scores_of(predicted, y[border.test[known]])
+            return scores
+
+        columns = [*self.roles_.extrinsic, *self.roles_.intrinsic]
+        with one_thread(), np.errstate(all="ignore"):
+            return rates(frame, columns, scored, interval.quantile(0.9), max(3, self._rows_needed(frame)))
 
     def formula(self) -> Formula | None:
         """The model as a formula, where it has one."""
@@ -139,7 +174,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit to the rows of a table; rows of one group (replicates, epochs of a run) are not independent."""
-        self.__dict__.pop("interval_", None)  # a fit that fails leaves no half of the one before
+        for part in ("interval_", "growth_"):  # a fit that fails leaves no half of the one before
+            self.__dict__.pop(part, None)
         frame, target, group = self._checked(X, y, groups)
         with one_thread():
             self._learn(frame, target, group)
@@ -147,7 +183,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         # A model so starved that no fold could be fitted still owes an honest width: the target's own.
         if not np.isfinite(predicted).any():
             predicted = np.full(len(target), float(np.mean(target)))
-        self.interval_ = calibrate(predicted, target, group)
+        self.interval_ = calibrated(predicted, target, group)
+        self._growth_rows = thinned(frame, target, group)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -159,9 +196,22 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return np.asarray(self._predict(frame), float)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """The lower and upper bound between which a new measurement lies with that probability."""
+        """The lower and upper bound between which a new measurement lies with that probability.
+
+        NaN where a factor leaves its range and the data cannot tell how errors grow there (fewer than four values).
+        """
         predicted = self.predict(X)
         return self.interval_.bounds(predicted, level, self._spread(self._features(X)))
+
+    def growth(self) -> Rates | None:
+        """The rate at which the interval widens outside, by factor; None for one that the data cannot tell.
+
+        It is learned when it is first asked for, by a prediction outside or by saving: fitting alone does not need it.
+        """
+        self._require_fitted()
+        if not hasattr(self, "growth_"):
+            self.growth_ = self._rates(*self._growth_rows, self.interval_)
+        return self.growth_
 
     def inside(self, X: Any) -> Inside:
         """Whether each row lies inside the measured range, factor by factor."""
@@ -190,7 +240,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             "levels": {c: list(levels) for c, levels in self.levels_.items()},
             "interval": self.interval_.to_document(),
             "state": self._state(),
-        } | optional  # fmt: skip
+        } | optional | ({} if self.growth() is None else {"growth": self.growth()})  # fmt: skip
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -217,7 +267,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         model._remember_columns(document.get("features"))
         model.range_ = {c: bounds(document["range"][c]) for c in model.roles_.numeric}
         model.levels_ = {c: tuple(strings(document["levels"][c])) for c in model.roles_.categorical}
-        model.interval_ = Conformal.from_document(document["interval"])
+        model.interval_ = interval_from(document["interval"])
+        model.growth_ = saved_rates(document.get("growth"), model.roles_.numeric)
         model.target_, model.rows_ = str(document["target"]), int(document["rows"])
         require_finite(document["state"])
         model._restore(document["state"])

@@ -1,6 +1,7 @@
-"""The generic model: a sum of powers of intrinsic factors, times powers of extrinsic ones, plus a constant.
+"""The generic model: a sum of powers of intrinsic factors, times powers of extrinsic ones, plus what counts cost.
 
-t = (Σ a_i·I_i^p_i + categorical terms)·Π E_j^q_j + C (MMU thesis, chapter 4), by variable projection over the powers.
+t = (Σ a_i·I_i^p_i + b + categorical terms)·Π E_j^q_j + C (MMU thesis, chapter 4) + Σ s·[N > 1] + g·ln N of workers and
+nodes, by variable projection over the powers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Generic(PerformanceModel):
     """The generic performance model.
 
     `loss` is `absolute` (the source's), `relative` or `squared`; `penalty` as in `l2:0.001` or `l2:cv`;
-    `starts` is the number of random starts beside the systematic ones, `seed` theirs.
+    `starts` is the number of random starts beside the systematic ones, `seed` theirs. `form` is `steps`, or `source`
+    for the source's own expression: no terms of counts, a base only where nothing else is constant, no prior on powers.
     """
 
     needs_positive_columns: ClassVar[str] = "they have no powers"
@@ -45,10 +47,10 @@ class Generic(PerformanceModel):
 
     def __init__(
         self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
-        loss: str = "absolute", penalty: str = "none", starts: int = 1, seed: int = 0,
+        loss: str = "absolute", penalty: str = "none", starts: int = 1, seed: int = 0, form: str = "steps",
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
-        self.loss, self.penalty, self.starts, self.seed = loss, penalty, starts, seed
+        self.loss, self.penalty, self.starts, self.seed, self.form = loss, penalty, starts, seed, form
 
     def _rows_needed(self, frame: pd.DataFrame) -> int:
         distinct = {c: frame[c].nunique() for c in self.roles_.columns}
@@ -58,7 +60,7 @@ class Generic(PerformanceModel):
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         choice = parse_penalty(self.penalty)
-        prepared = prepare(frame, y, self.roles_, self.levels_, self.loss, choice.penalty)
+        prepared = prepare(frame, y, self.roles_, self.levels_, self.loss, choice.penalty, self.form)
         point = search(prepared.problem, seed=self.seed, starts=self.starts)
         if choice.by_cross_validation:
             chosen = _cross_validated(prepared, point.theta, groups)
@@ -71,7 +73,7 @@ class Generic(PerformanceModel):
     def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         """Set the parameters with their intervals, and each row's prediction without that row."""
         columns = {c: frame[c].to_numpy() for c in self.roles_.columns}
-        made = parameter_intervals.slopes(self.expression_, columns)
+        made = parameter_intervals.slopes(self.expression_, columns, ours=self.form == "steps")
         jacobian = np.column_stack([slope.column for slope in made]) if made else np.zeros((len(y), 0))
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
         predicted = self.expression_.predict(columns)
@@ -94,7 +96,7 @@ class Generic(PerformanceModel):
         return self.expression_.formula()
 
     def parameters(self) -> list[Parameter]:
-        """Coefficients a, powers p and q, base b, differences d from reference levels, constant C."""
+        """Coefficients a, powers p and q, base b, differences d from reference levels, constant C, costs s and g."""
         return self.parameters_
 
     def _state(self) -> dict[str, Any]:
@@ -113,6 +115,7 @@ class Generic(PerformanceModel):
     def _require_columns(self) -> None:
         made, roles = self.expression_, self.roles_
         fits = set(made.coef) == set(roles.intrinsic) and set(made.scale) == set(roles.extrinsic)
+        fits = fits and {*made.steps, *made.logs} <= set(roles.numeric)
         if not fits or {c: tuple(v) for c, v in made.levels.items()} != self.levels_:
             raise ValueError("the expression does not match the columns")
 
@@ -128,6 +131,8 @@ def _with_undetermined(found: list[Parameter], expression: Expression) -> list[P
         wanted += [(f"{c}={name}", "d", value, -np.inf, None) for name, value in list(values.items())[1:]]
     wanted += [(c, "q", q, -5.0, 5.0) for c, q in expression.scale.items()]
     wanted.append(("constant", "C", expression.constant, 0.0, None))
+    wanted += [(f"{c} > 1", "s", cost, 0.0, None) for c, cost in expression.steps.items()]
+    wanted += [(f"ln {c}", "g", cost, 0.0, None) for c, cost in expression.logs.items()]
     return [
         have.get((name, symbol), Parameter(name, symbol, value, low if np.isfinite(low) else None, high, False))
         for name, symbol, value, low, high in wanted

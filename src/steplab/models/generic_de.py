@@ -47,12 +47,12 @@ class GenericDE(Generic):
         loss: str = "absolute", penalty: str = "none", seeds: int = 10, maxiter: int = 1000,
         popsize: int = 15, units: str = "typical",
     ) -> None:  # fmt: skip
-        super().__init__(intrinsic, categorical, extrinsic, loss, penalty)
+        super().__init__(intrinsic, categorical, extrinsic, loss, penalty, form="source")
         self.seeds, self.maxiter, self.popsize, self.units = seeds, maxiter, popsize, units
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        return [name for name in super()._get_param_names() if name not in ("starts", "seed")]
+        return [name for name in super()._get_param_names() if name not in ("starts", "seed", "form")]
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         self.penalty_ = parse_penalty(self.penalty).penalty
@@ -66,6 +66,13 @@ class GenericDE(Generic):
             self._judge(frame, y, groups)
             runs.append(self.parameters_)
         self.parameters_ = [_over_seeds(same) for same in zip(*runs, strict=True)]
+
+    def _border_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Generic:
+        """The same form by variable projection: an evolution at each border would take minutes."""
+        other = Generic(self.intrinsic, self.categorical, self.extrinsic, self.loss, self.penalty, form="source")
+        other.roles_, other.target_ = self.roles_, self.target_
+        other._learn(frame.reset_index(drop=True), y, groups)
+        return other
 
     def _evolved(self, problem: Problem, seed: int) -> PowersPoint:
         low, high, objective = objective_of(problem)

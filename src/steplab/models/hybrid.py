@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
@@ -14,8 +15,10 @@ from steplab.models.base import Array, Parameter, PerformanceModel, folds, numbe
 from steplab.models.columns.meaning import Parts, find_parts
 from steplab.models.columns.roles import Names
 from steplab.models.formulas import physics
+from steplab.models.formulas.flat_law import FlatLaw, flat_law
 from steplab.models.formulas.formula import Formula, Node, column, level, number, op
-from steplab.models.formulas.hybrid_formula import corrected_formula, law_formula, law_parameters
+from steplab.models.formulas.hybrid_formula import corrected, law_formula, law_parameters
+from steplab.models.formulas.law_choice import best_extrapolating
 from steplab.models.formulas.physics import Factor, StepLaw
 from steplab.models.learned.kriging import Kriging, learn, nothing, with_lengths
 
@@ -30,24 +33,26 @@ class Hybrid(PerformanceModel):
     The correction is a smooth function of the factors that fades to 1 beyond the measured range; `law` is the
     formula without it. `workers`, `batch` and `nodes` name the columns that the law needs; left empty they
     are recognised by their names, "none" switches one off. `scaling` is "weak" if each worker has a batch of
-    its own, "strong" if they share it; left empty, the better fit decides.
+    its own, "strong" if they share it; left empty, the better fit decides. With a column of nodes the time is the
+    geometric mean of this law and that of one collective over all workers; `blend=False` leaves the latter out.
     """
 
     needs_positive_target: ClassVar[str] = "it describes times, which are positive"
 
     law_: StepLaw
     theta_: Array
+    flat_: FlatLaw | None  # where there is a column of nodes: the law with all workers as equals
     correction_: Kriging
     errors_: Array
 
     def __init__(
         self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
         workers: str = "", batch: str = "", nodes: str = "", scaling: str = "",
-        correct: bool = True,
+        correct: bool = True, blend: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
         self.workers, self.batch, self.nodes = workers, batch, nodes
-        self.scaling, self.correct = scaling, correct
+        self.scaling, self.correct, self.blend = scaling, correct, blend
 
     def _rows_needed(self, frame: pd.DataFrame) -> int:
         return len(frame.columns) + 3
@@ -61,10 +66,24 @@ class Hybrid(PerformanceModel):
         misfits = [physics.misfit(law, t, law.inputs(frame), y) for law, t in zip(laws, thetas, strict=True)]
         best = int(np.argmin(misfits))
         self.law_, self.theta_ = laws[best], thetas[best]
+        better = best_extrapolating(self.law_, frame, y)
+        if better != self.law_:
+            self.law_, self.theta_ = better, physics.fit_law(better, better.inputs(frame), y)
         at = self.law_.inputs(frame)
         self.errors_ = physics.uncertainty(self.law_, self.theta_, at, y)
+        self.flat_ = flat_law(self.law_, frame, y) if self._blends(frame) else None
         place = self._places(frame)
-        self.correction_ = learn(place, self._left(self.theta_, frame, y)) if self.correct else nothing(place.shape[1])
+        self.correction_ = learn(place, self._left(frame, y)) if self.correct else nothing(place.shape[1])
+
+    def _blends(self, frame: pd.DataFrame) -> bool:
+        """Whether the law within and between nodes is joined by the flat one: they differ where nodes vary."""
+        nodes = self.law_.parts.nodes
+        return bool(self.blend and nodes and frame[nodes].nunique() > 1)
+
+    def _law_time(self, frame: pd.DataFrame) -> Array:
+        """The time of a step without the correction."""
+        own = physics.step_time(self.law_, self.theta_, self.law_.inputs(frame))
+        return own if self.flat_ is None else self.flat_.joined(own, frame)
 
     def _laws(self, frame: pd.DataFrame) -> list[StepLaw]:
         """The law; both with own and with shared batches unless the column's name or the user decides."""
@@ -84,9 +103,9 @@ class Hybrid(PerformanceModel):
             raise ModelError(f"scaling is {self.scaling!r}", hint=allowed(("weak", "strong")))
         return self.scaling == "strong" or (parts.shared and not self.scaling)
 
-    def _left(self, theta: Array, frame: pd.DataFrame, y: Array) -> Array:
+    def _left(self, frame: pd.DataFrame, y: Array) -> Array:
         """What the law leaves unexplained, in logarithms, without outliers."""
-        left = np.log(y) - np.log(physics.step_time(self.law_, theta, self.law_.inputs(frame)))
+        left = np.log(y) - np.log(self._law_time(frame))
         limit = OUTLIER * max(float(np.median(np.abs(left))), 1e-9)
         return np.asarray(np.clip(left, -limit, limit))
 
@@ -110,38 +129,49 @@ class Hybrid(PerformanceModel):
         return np.column_stack(columns) if columns else np.empty((len(frame), 0))
 
     def _predict(self, frame: pd.DataFrame) -> Array:
-        law = physics.step_time(self.law_, self.theta_, self.law_.inputs(frame))
-        return np.asarray(law * np.exp(self.correction_.predict(self._places(frame))))
+        return np.asarray(self._law_time(frame) * np.exp(self.correction_.predict(self._places(frame))))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         """Refits from the full solution, with the correction's lengths kept: quick, and still unseen."""
-        at, place, predicted = self.law_.inputs(frame), self._places(frame), np.empty(len(y))
+        predicted = np.empty(len(y))
         for train, test in folds(len(y), groups, self.interval_folds):
-            theta = physics.fit_law(self.law_, at.take(train), y[train], self.theta_)
-            correction = self._refitted(place[train], self._left(theta, frame.iloc[train], y[train]))
-            law = physics.step_time(self.law_, theta, at.take(test))
-            predicted[test] = law * np.exp(correction.predict(place[test]))
+            other = self._refitted(frame.iloc[train].reset_index(drop=True), y[train], self.theta_)
+            predicted[test] = other._predict(frame.iloc[test].reset_index(drop=True))
         return predicted
 
-    def _refitted(self, place: Array, left: Array) -> Kriging:
-        known = self.correction_
-        if not len(known.points):
-            return known
-        return with_lengths(place, left, known.lengths, known.signal, known.noise)
+    def _border_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Hybrid:
+        """Refits with the kind of law and the correction's lengths kept."""
+        # From the usual values, not from the full solution: that would know what lies beyond the border.
+        return self._refitted(frame.reset_index(drop=True), y, None)
+
+    def _refitted(self, frame: pd.DataFrame, y: Array, start: Array | None) -> Hybrid:
+        other = copy(self)
+        at = self.law_.inputs(frame)
+        other.theta_ = physics.fit_law(self.law_, at, y, start, quick=True)
+        if self.flat_ is not None:
+            other.flat_ = self.flat_.refitted(frame, y, None if start is None else self.flat_.theta)
+        if len(self.correction_.points):
+            known, place = self.correction_, other._places(frame)
+            left = other._left(frame, y)
+            other.correction_ = with_lengths(place, left, known.lengths, known.signal, known.noise)
+        return other
 
     def formula(self) -> Formula:
         """The law times the local correction, which is a sum of bumps at measured points."""
-        return corrected_formula(self.law_, self.theta_, self.correction_.node(self._place_nodes()))
+        return Formula(corrected(self.law().tree, self.correction_.node(self._place_nodes())))
 
     def law(self) -> Formula:
         """The law alone: what is left far from the measured points."""
-        return law_formula(self.law_, self.theta_)
+        own = law_formula(self.law_, self.theta_)
+        return own if self.flat_ is None else Formula(self.flat_.node(own.tree))
 
     def parameters(self) -> list[Parameter]:
-        """Every coefficient of the law, with its meaning."""
-        return law_parameters(self.law_, self.theta_, self.errors_)
+        """Every coefficient of the law, with its meaning; those of the flat law after them."""
+        return law_parameters(self.law_, self.theta_, self.errors_) + (self.flat_.parameters() if self.flat_ else [])
 
     def _state(self) -> dict[str, Any]:
+        kinds = {kind: True for kind in ("linear", "contended") if getattr(self.law_, kind)}
+        flat = {} if self.flat_ is None else {"flat": self.flat_.to_document()}
         return {
             "parts": asdict(self.law_.parts), "factors": [asdict(factor) for factor in self.law_.factors],
             "theta": self.theta_.tolist(), "errors": self.errors_.tolist(),
@@ -150,16 +180,20 @@ class Hybrid(PerformanceModel):
                 "lengths": self.correction_.lengths.tolist(), "signal": self.correction_.signal,
                 "noise": self.correction_.noise,
             },
-        }  # fmt: skip
+        } | kinds | flat  # fmt: skip
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         parts, made = Parts(**state["parts"]), tuple(Factor(**factor) for factor in state["factors"])
         used = {*parts.columns, *(factor.column for factor in made)}
         if not used <= set(self.roles_.columns):
             raise ValueError("the law names columns that the model does not have")
-        self.law_ = StepLaw(parts, made)
+        # Files from before know the usual law only.
+        kinds = (bool(state.get("linear", False)), bool(state.get("contended", False)) and bool(parts.workers))
+        self.law_ = StepLaw(parts, made, False, *kinds)
         unknowns = len(self.law_.names)
         self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
+        # Files from before know one law only.
+        self.flat_ = FlatLaw.from_document(state["flat"], self.law_) if state.get("flat") else None
         saved = state["correction"]
         lengths = numbers(saved["lengths"], len(self._place_nodes()))
         if np.any(lengths <= 0):

@@ -19,12 +19,13 @@ from scipy.optimize import nnls
 
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.models.base import Array, Parameter, PerformanceModel, numbers
+from steplab.models.columns.meaning import BATCH, GLOBAL_BATCH, WORKERS, plain
 from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, number, op
 from steplab.models.formulas.step_composition import OVERLAPS, composed
 from steplab_worker.phases import EXCHANGE, LAYERED, PHASES
 
-OFFERED = {"compare": 0, "report": 30}
+OFFERED = {"auto": 15, "compare": 0, "report": 30}
 LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it
 # What a phase depends on: 1, batch b, b/N where the batch is that of all workers, b·N where one process
 # serves all workers, latency N − 1, bandwidth (N − 1)/N, 1 or b with several workers.
@@ -45,7 +46,9 @@ def _regressor(name: str, b: Array, n: Array) -> Array:
 
 
 class SSGD(PerformanceModel):
-    """The S-SGD model: `batch` and `workers` name columns; combinations of categories have their own laws.
+    """The S-SGD model: `batch` and `workers` name columns; where they are not there, usual names are recognised.
+
+    Combinations of categories have their own laws.
 
     Where the table has phase columns (`t_io` … `t_u`), every phase is fitted by itself and `overlap` is one
     of none, io, communication, both, or `auto`: whichever explains the target best. Without them the
@@ -69,14 +72,20 @@ class SSGD(PerformanceModel):
 
     def _axes(self, frame: pd.DataFrame) -> tuple[Array, Array]:
         """Batch per worker and number of workers; a missing one counts as 1."""
-        have = [c for c in (self.batch, self.workers) if c in self.roles_.numeric]
-        if not have:
+        batch, workers = self._columns()
+        if not (batch or workers):
             what = f"the ssgd model needs column {self.workers!r} or {self.batch!r}"
             raise ModelError(what, hint="name yours with the options `workers` and `batch`")
-        b, n = (frame[c].to_numpy(float) if c in have else np.ones(len(frame)) for c in (self.batch, self.workers))
+        b, n = (frame[c].to_numpy(float) if c else np.ones(len(frame)) for c in (batch, workers))
         if (n < 1).any():
-            raise ModelError(f"column {self.workers!r} holds numbers below 1", hint="it counts workers")
+            raise ModelError(f"column {workers!r} holds numbers below 1", hint="it counts workers")
         return b, n
+
+    def _columns(self) -> tuple[str, str]:
+        """The columns of the batch and of the workers: as told, else by their usual names; empty if there is none."""
+        known = (self.batch, BATCH | GLOBAL_BATCH), (self.workers, WORKERS)
+        batch, workers = (_named(told, usual, self.roles_.numeric) for told, usual in known)
+        return batch, workers
 
     def _cases(self, frame: pd.DataFrame) -> Array:
         """The combination of categories of each row, as text."""
@@ -140,9 +149,7 @@ class SSGD(PerformanceModel):
         return op("add", *terms) if terms else number(0)
 
     def _regressor_nodes(self, name: str) -> list[Node]:
-        have = self.roles_.numeric
-        b = column(self.batch) if self.batch in have else number(1)
-        n = column(self.workers) if self.workers in have else number(1)
+        b, n = (column(name) if name else number(1) for name in self._columns())
         rest = op("sub", n, number(1))
         made = {
             "one": [], "b": [b], "bN": [b, n], "b/N": [op("div", b, n)],
@@ -177,6 +184,10 @@ class SSGD(PerformanceModel):
         if state["overlap"] not in OVERLAPS:
             raise ValueError("the overlap is unknown")
         self.overlap_ = state["overlap"]
+
+
+def _named(told: str, usual: frozenset[str], columns: Sequence[str]) -> str:
+    return told if told in columns else next((c for c in columns if plain(c) in usual), "")
 
 
 def _composed_node(parts: Mapping[str, Node], overlap: str) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,14 +20,18 @@ Value = str | float
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted value with its interval, and the factors that leave the measured range."""
+    """A predicted value with its interval, and the factors that leave the measured range.
+
+    Without an interval (`low` and `high` are None), `note` says why there is none.
+    """
 
     at: dict[str, Value]
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     inside: bool
     outside: tuple[str, ...]
+    note: str = ""
 
 
 def parse_configuration(text: str) -> dict[str, str]:
@@ -74,9 +79,22 @@ def predict_table(model: PerformanceModel, X: pd.DataFrame, level: float = 0.9) 
     frame = features(X, model.roles_)
     values, inside = model.predict(frame), model.inside(frame)
     low, high = model.predict_interval(frame, level)
-    at = frame.to_dict("records")
-    return [
-        Prediction({str(k): v for k, v in at[i].items()}, float(values[i]), float(low[i]), float(high[i]),
-                   bool(inside.rows[i]), inside.outside[i])
-        for i in range(len(frame))
-    ]  # fmt: skip
+    at, predictions = frame.to_dict("records"), []
+    for i in range(len(frame)):
+        told = math.isfinite(low[i]) and math.isfinite(high[i])
+        ends = (float(low[i]), float(high[i])) if told else (None, None)
+        configuration = {str(k): v for k, v in at[i].items()}
+        note = "" if told else no_interval(model, inside.outside[i])
+        predictions.append(
+            Prediction(configuration, float(values[i]), ends[0], ends[1], bool(inside.rows[i]), inside.outside[i], note)
+        )
+    return predictions
+
+
+def no_interval(model: PerformanceModel, outside: Sequence[str]) -> str:
+    """Why a prediction that leaves the range of these factors has no interval."""
+    growth = model.growth() or {}
+    untold = [column for column in outside if growth.get(column, 0.0) is None]
+    return (
+        f"no interval can be given: too few values of {', '.join(untold)} were measured to tell the error beyond them"
+    )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from steplab.core.errors import SteplabError
 from steplab.core.units import seconds, span
 from steplab.models import load_model_class
+from steplab.models.auto import Auto
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
 from steplab.models.judging.penalty_scan import ScanRow, scan
@@ -25,6 +26,7 @@ FEWEST_FOR_SCAN = 12
 MOST_FOR_SCAN = 240
 ENOUGH_ROWS = 150  # of a large study, to fit the model that is judged; the model that is shown has all rows
 MOST_FORECASTS = 3
+DEFAULT = "auto"  # stands first in the forecast
 FARTHEST = 4  # the forecast goes to that many times the most workers measured
 
 
@@ -82,7 +84,8 @@ class Modelled:
 
     def _forecast_sentence(self, forecast: Forecast) -> str:
         at = forecast.workers.index(min(2 * self.workers_range[1], forecast.workers[-1]))
-        interval = span(float(forecast.low[at]), float(forecast.high[at]))
+        ends = float(forecast.low[at]), float(forecast.high[at])
+        interval = span(*ends) if np.isfinite(ends).all() else "no interval can be given from so few counts of workers"
         return (
             f"With {forecast.workers[at]} workers ({self.forecast_of}), {forecast.name} predicts a step of "
             f"{seconds(float(forecast.value[at]))} ({interval}); nobody has measured more than {self.workers_range[1]}."
@@ -134,6 +137,7 @@ def with_forecast(modelled: Modelled, chosen: Chosen, config: dict[str, object])
         {*range(1, high + 1), *np.linspace(high, FARTHEST * high, 25).round().astype(int).tolist(), 2 * high}
     )
     usable = [judged for judged in modelled.judged if judged.model is not None and np.isfinite(judged.mape)]
+    usable.sort(key=lambda judged: judged.name != DEFAULT)
     drawn = [f for f in (_forecast(judged, others, reach) for judged in usable[:MOST_FORECASTS]) if f is not None]
     same = np.all([(X[name] == level).to_numpy() for name, level in others.items()] or [np.ones(len(X), bool)], axis=0)
     points = np.column_stack([X["workers"].to_numpy(float), chosen.y.to_numpy(float)])[same]
@@ -181,7 +185,8 @@ def _judged(name: str, chosen: Chosen, y: Array, splits: list[tuple[Array, Array
         return _unfitted(name, len(y), f"it failed with {type(error).__name__}: {error}".partition("\n")[0])
     if not splits:
         return _scored(name, model, y, model.predict(chosen.X), np.nan, time.process_time() - began, "")
-    told = held_out(model, chosen.X, y, splits, chosen.groups)
+    # What `auto` chose is judged in its place: choosing again in every fold would cost more than all the others.
+    told = held_out(model.chosen_ if isinstance(model, Auto) else model, chosen.X, y, splits, chosen.groups)
     score = told.score(y)
     coverage = np.nan if score is None else score[1]
     return _scored(name, model, y, told.predicted, coverage, time.process_time() - began, told.reason)

@@ -1,14 +1,14 @@
 """What the page needs to predict by itself: formula, range, levels and interval of each readable model, as data.
 
-The page computes value = formula(row), spread = 1 + 2·Σ_c excess_c(row) (how far numeric factors lie outside of the
-measured range) and half = quantile·max(|value|, floor)^power·spread, as `models/held_out/intervals` does. A model
-whose own prediction differs from that is not offered.
+The page computes value = formula(row), spread = 1 + Σ_c rate_c·distance_c(row) (how far numeric factors lie outside of
+the measured range) and value/e^half to value·e^half with half = quantile/size^power·spread, as
+`models/held_out/ratio_intervals` does; for targets that may be negative value ± half, as `models/held_out/intervals`. A
+model whose own prediction differs from that is not offered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,9 @@ from steplab.core.trial import plain_level
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.roles import features
 from steplab.models.formulas.formula import Formula
-from steplab.models.held_out.intervals import excess
+from steplab.models.held_out.ratio_intervals import MOST_HALF, RatioConformal
 from steplab.report.data import ReportData, measured
-from steplab.report.modelling import Judged
+from steplab.report.modelling import DEFAULT, Judged
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SAME = 1e-12
@@ -31,6 +31,7 @@ Row = dict[str, str | float]
 def what_if(data: ReportData) -> dict[str, Any]:
     """The part of the page's document that its sliders work with."""
     models = [offered for offered in (offer(judged) for judged in data.models.judged) if offered is not None]
+    models.sort(key=lambda offered: offered["name"] != DEFAULT)
     ok = measured(data.trials)
     names = ("batch_size", "global_batch_size", "workers", "dataset")
     constants = {n: plain_level(ok[n].iloc[0]) for n in names if n in ok and len(ok) and ok[n].nunique() == 1}
@@ -54,8 +55,6 @@ def offer(judged: Judged) -> dict[str, Any] | None:
     formula = None if model is None else model.formula()
     if model is None or formula is None or not _reproduced(model, formula):
         return None
-    plain = replace(model.interval_, power=0.0)
-    quantiles = {str(level): float(plain.half_width(np.ones(1), level)[0]) for level in LEVELS}
     return {
         "name": judged.name,
         "target": model.target_,
@@ -65,11 +64,19 @@ def offer(judged: Judged) -> dict[str, Any] | None:
         "range": {name: list(bounds) for name, bounds in model.range_.items()},
         "levels": {name: list(levels) for name, levels in model.levels_.items()},
         "columns": list(model.roles_.columns),
-        "interval": {
-            "quantiles": quantiles, "power": model.interval_.power, "floor": model.interval_.floor,
-            "positive": model.interval_.positive,
-        },
+        "interval": interval_document(model),
     }  # fmt: skip
+
+
+def interval_document(model: PerformanceModel) -> dict[str, Any]:
+    """How the page computes the model's intervals: quantiles, their scale, and rates outside of the range."""
+    law = model.interval_
+    known: dict[str, Any] = {"quantiles": {str(level): law.quantile(level) for level in LEVELS}, "power": law.power}
+    known["growth"] = model.growth()
+    if isinstance(law, RatioConformal):
+        sizes = {"typical": law.typical, "smallest": law.smallest, "largest": law.largest}
+        return {"kind": "ratio", **known, **sizes, "floor": law.floor, "most": MOST_HALF}
+    return {"kind": "difference", **known, "floor": law.floor, "positive": law.positive}
 
 
 def _reproduced(model: PerformanceModel, formula: Formula) -> bool:
@@ -78,17 +85,12 @@ def _reproduced(model: PerformanceModel, formula: Formula) -> bool:
     with np.errstate(all="ignore"):
         value, (low, high) = model.predict(table), model.predict_interval(table, 0.9)
         own = formula.evaluate(table)
-    spread = 1.0 + 2 * sum((_each_excess(table[c].to_numpy(float), *ends) for c, ends in model.range_.items()),
-                           start=np.zeros(len(table)))  # fmt: skip
-    known = model.interval_
-    half = known.half_width(own, 0.9) * spread
+        # Row by row, as the page and `predict --at` do.
+        spread = np.array([model._spread(table.iloc[i : i + 1])[0] for i in range(len(table))])
+        lowest, highest = model.interval_.bounds(own, 0.9, spread)
     fine = np.isfinite(value)
-    return bool(_close(own, value)[fine].all() and _close(own + half, high)[fine].all() and (low <= value)[fine].all())
-
-
-def _each_excess(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Row by row, as the page and `predict --at` do: whether logarithms are taken depends on all rows together."""
-    return np.array([excess(values[i : i + 1], low, high)[0] for i in range(len(values))])
+    known = fine & np.isfinite(high)
+    return bool(_close(own, value)[fine].all() and (_close(highest, high) & _close(lowest, low))[known].all())
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> np.ndarray:

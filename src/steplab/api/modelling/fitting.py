@@ -15,7 +15,9 @@ from steplab.api.modelling.rows import Columns, RowSource, training_rows
 from steplab.core.errors import ModelError, allowed
 from steplab.models import load_model_class
 from steplab.models.base import Parameter, PerformanceModel
+from steplab.models.columns.roles import features
 from steplab.models.columns.training_rows import Chosen
+from steplab.models.judging.misfit import Misfit, misfit
 from steplab.models.judging.selection import Metrics, metrics
 
 __all__ = ["FittedModel", "Parameter", "fit", "load_model"]
@@ -30,6 +32,7 @@ class FittedModel:
     train: Metrics | None = None  # on the rows that it was fitted to; unknown of a saved model
     notes: tuple[str, ...] = ()  # what was assumed about the rows
     seconds: float | None = None  # that the fit took
+    misfit: Misfit | None = None  # where the model's form does not fit the rows; unknown of a saved model
 
     @property
     def name(self) -> str:
@@ -57,6 +60,11 @@ class FittedModel:
         """Why this model was chosen among others, where it was."""
         told = getattr(self.estimator, "why", None)
         return "" if told is None else str(told())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the fit, in words."""
+        return () if self.misfit is None else (self.misfit.sentence,)
 
     @property
     def accuracy(self) -> str:
@@ -95,6 +103,7 @@ class FittedModel:
             "parameters": [asdict(parameter) for parameter in self.parameters],
             "train": None if self.train is None else asdict(self.train),
             "roles": asdict(self.estimator.roles_), "notes": list(self.notes), "seconds": self.seconds,
+            "why": self.why or None, "warnings": list(self.warnings),
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -111,6 +120,7 @@ class FittedModel:
             display.code(f"{self.target} = {self.formula or '(no formula)'}"),
             display.sentence(self.why) if self.why else "",
             display.sentence(self.accuracy) if self.accuracy else "",
+            *(display.sentence(f"Warning: {warning}.") for warning in self.warnings),
             display.table(("parameter", "value", "95 % low", "high", ""), rows),
             display.table(("factor", "measured"), [*ranges, *levels], left=2),
         )
@@ -130,7 +140,7 @@ def fit(
 
     Args:
         source: A study (`steplab.open`), its folder, a CSV or Parquet file, or a pandas table.
-        model: Which model, such as linear, generic or hybrid; auto takes the best readable one.
+        model: Which model, such as linear, generic or hybrid; auto takes physics unless another is clearly better.
         target: The column to model, by default `t_iter`.
         intrinsic: Columns of the network and the training.
         categorical: Columns that hold levels.
@@ -142,8 +152,9 @@ def fit(
     began = time.perf_counter()
     estimator.fit(chosen.X, chosen.y, chosen.groups)
     seconds = time.perf_counter() - began
-    train = metrics(chosen.y.to_numpy(float), estimator.predict(chosen.X))
-    return FittedModel(estimator, train, chosen.notes, seconds)
+    y, predicted = chosen.y.to_numpy(float), estimator.predict(chosen.X)
+    wrong = misfit(features(chosen.X, estimator.roles_), y, predicted)
+    return FittedModel(estimator, metrics(y, predicted), chosen.notes, seconds, wrong)
 
 
 def load_model(path: Path | str) -> FittedModel:

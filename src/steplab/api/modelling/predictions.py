@@ -54,7 +54,8 @@ class Predictions:
         if len(self) != 1:
             return f"<{len(self)} predictions of {self.target} by {self.model}>"
         row = self[0]
-        told = f"{self.target} {row.value:.4g} ({row.low:.4g} to {row.high:.4g} with {self.level:.0%})"
+        interval = row.note if row.low is None else f"{_shown(row.low)} to {_shown(row.high)} with {self.level:.0%}"
+        told = f"{self.target} {row.value:.4g} ({interval})"
         return f"<Prediction {described(row)}: {told}, {placed(row)}>"
 
     @property
@@ -65,10 +66,22 @@ class Predictions:
     @property
     def cells(self) -> list[list[str]]:
         """The rows of a table of `columns`."""
-        return [[described(row), f"{row.value:.4g}", f"{row.low:.4g}", f"{row.high:.4g}", placed(row)] for row in self]
+        return [[described(row), f"{row.value:.4g}", _shown(row.low), _shown(row.high), placed(row)] for row in self]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why some of the predictions have no interval, each reason once."""
+        return tuple(dict.fromkeys(row.note for row in self if row.note))
 
     def _repr_html_(self) -> str:
-        return display.block(display.table(self.columns, self.cells[:SHOWN]), display.rest(len(self) - SHOWN))
+        return display.block(
+            display.table(self.columns, self.cells[:SHOWN]), display.rest(len(self) - SHOWN),
+            *(display.sentence(note) for note in self.notes),
+        )  # fmt: skip
+
+
+def _shown(end: float | None) -> str:
+    return "–" if end is None else f"{end:.4g}"
 
 
 def described(row: Prediction) -> str:

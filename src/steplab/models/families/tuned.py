@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from steplab.models.base import Array, PerformanceModel, folds, numbers
 from steplab.models.learned.encoding import Encoding, TargetScale, encoding, target_scale
@@ -32,6 +33,7 @@ class TunedModel(PerformanceModel):
     scale_: TargetScale
     setting_: Setting
     learned_: Any
+    _known_setting: Setting | None = None
 
     def _train(self, X: Array, z: Array, setting: Setting) -> Any:
         """Learn; what comes back is plain arrays that `_answer` reads."""
@@ -52,7 +54,7 @@ class TunedModel(PerformanceModel):
         if len(z) > self.most_rows:
             rows = np.sort(np.random.default_rng(0).permutation(len(z))[: self.most_rows])
         group = None if groups is None else groups[rows]
-        self.setting_ = self._best_setting(X[rows], z[rows], group)
+        self.setting_ = self._known_setting or self._best_setting(X[rows], z[rows], group)
         self.learned_ = self._train(X[rows], z[rows], self.setting_)
 
     def _best_setting(self, X: Array, z: Array, groups: Array | None) -> Setting:
@@ -83,6 +85,13 @@ class TunedModel(PerformanceModel):
         out = self._out_of_fold(X[rows], z[rows], group, self.setting_, self.interval_folds)
         predicted[rows] = self.scale_.back(out)
         return predicted
+
+    def _border_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> TunedModel:
+        """Learns with the chosen setting: choosing again at each border costs much and changes little."""
+        other = clone(self)
+        other.roles_, other.target_, other._known_setting = self.roles_, self.target_, self.setting_ | self.quick
+        other._learn(frame.reset_index(drop=True), y, groups)
+        return other  # type: ignore[no-any-return]
 
     def _predict(self, frame: pd.DataFrame) -> Array:
         X, inside = self.encoding_.matrix(frame), self.encoding_.matrix(frame, clamped=True)

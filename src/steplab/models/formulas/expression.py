@@ -1,19 +1,20 @@
-"""The generic expression in the units of the table: (Σ a·I^p + base + levels)·Π E^q + C.
+"""The generic expression in the units of the table: (Σ a·I^p + base + levels)·Π E^q + C + Σ s·[N > 1] + g·ln N.
 
 MMU thesis, chapter 4. Levels are differences from a reference level (docs/sources.md, point 9): the first level of
-each factor counts 0 and its share is in `base`.
+each factor counts 0 and its share is in `base`. The last two terms, what several workers or nodes cost beside the
+work, are our own; the source has none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from steplab.models.formulas.formula import Formula, Node, level, number, op, power
+from steplab.models.formulas.formula import Formula, Node, column, level, number, op, power
 
 Columns = pd.DataFrame | Mapping[str, np.ndarray]
 
@@ -32,6 +33,8 @@ class Expression:
     levels: dict[str, dict[str, float]]
     scale: dict[str, float]
     constant: float
+    steps: dict[str, float] = field(default_factory=dict)  # of counts: what more than one of them costs
+    logs: dict[str, float] = field(default_factory=dict)  # of counts: what each e-fold of them costs
 
     def terms(self, frame: Columns) -> np.ndarray:
         """Each intrinsic term of each row, without its coefficient."""
@@ -55,7 +58,16 @@ class Expression:
         inner = self.base + self.terms(frame)[:, used] @ coef[used]
         for name, values in self.levels.items():
             inner = inner + by_level(np.asarray(frame[name]), values)
-        return np.asarray(inner * self.outer(frame) + self.constant)
+        return np.asarray(inner * self.outer(frame) + self.constant + self.of_counts(frame))
+
+    def of_counts(self, frame: Columns) -> np.ndarray:
+        """What several workers or nodes cost beside the work."""
+        total = np.zeros(_rows(frame))
+        for name, cost in self.steps.items():
+            total = total + cost * more_than_one(np.asarray(frame[name], float))
+        for name, cost in self.logs.items():
+            total = total + cost * log_count(np.asarray(frame[name], float))
+        return total
 
     def formula(self) -> Formula:
         """The expression, terms without weight left out."""
@@ -68,12 +80,16 @@ class Expression:
         outer = [power(c, q) for c, q in self.scale.items() if q]
         bracket = op("add", *inner) if len(inner) > 1 else inner[0]
         product = op("mul", bracket, *outer) if outer else bracket
-        return Formula(op("add", product, number(self.constant)) if self.constant else product)
+        rest = [number(self.constant)] if self.constant else []
+        rest += [op("mul", number(a), _step(c)) for c, a in self.steps.items() if a]
+        rest += [op("mul", number(a), op("log", op("max", number(1), column(c)))) for c, a in self.logs.items() if a]
+        return Formula(op("add", product, *rest) if rest else product)
 
     def to_document(self) -> dict[str, Any]:
-        """Plain JSON data."""
+        """Plain JSON data; what the expression does not have is left out."""
+        counts = {name: costs for name, costs in (("steps", self.steps), ("logs", self.logs)) if costs}
         return {"coef": self.coef, "power": self.power, "base": self.base, "levels": self.levels,
-                "scale": self.scale, "constant": self.constant}  # fmt: skip
+                "scale": self.scale, "constant": self.constant} | counts  # fmt: skip
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Expression:
@@ -83,14 +99,34 @@ class Expression:
         coef, powers = _floats(document["coef"]), _floats(document["power"])
         if set(coef) != set(powers):
             raise ValueError("coefficients and powers do not match")
-        return cls(coef, powers, single["base"], levels, _floats(document["scale"]), single["constant"])
+        # Files from before have no terms of counts.
+        counts = [_floats(document.get(name, {})) for name in ("steps", "logs")]
+        return cls(coef, powers, single["base"], levels, _floats(document["scale"]), single["constant"], *counts)
 
 
-def by_level(column: np.ndarray, values: Mapping[str, float]) -> np.ndarray:
+def more_than_one(count: np.ndarray) -> np.ndarray:
+    """0 up to one, 1 from two on: counts are whole numbers.
+
+    >>> more_than_one(np.array([1.0, 2.0, 8.0])).tolist()
+    [0.0, 1.0, 1.0]
+    """
+    return np.asarray(np.clip(count - 1, 0, 1))
+
+
+def log_count(count: np.ndarray) -> np.ndarray:
+    """The logarithm of a count of at least one."""
+    return np.asarray(np.log(np.maximum(count, 1)))
+
+
+def _step(name: str) -> Node:
+    return op("min", number(1), op("max", number(0), op("sub", column(name), number(1))))
+
+
+def by_level(levels: np.ndarray, values: Mapping[str, float]) -> np.ndarray:
     """The number of each row's level; NaN for a level that has none."""
-    made = np.full(len(column), np.nan)
+    made = np.full(len(levels), np.nan)
     for name, value in values.items():
-        made[column == name] = value
+        made[levels == name] = value
     return made
 
 

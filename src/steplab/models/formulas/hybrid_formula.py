@@ -20,6 +20,7 @@ MEANINGS = {
     "reach": ("communication that grows", "s_1"),
     "between": ("communication of two nodes", "s_2"),
     "within": ("communication within a node", "s_3"),
+    "contention": ("slower compute for each other worker", "c_2"),
 }
 # A coefficient is determined if its standard error stays below this: a factor of two for times.
 DETERMINED = 0.7
@@ -31,11 +32,9 @@ def law_formula(law: StepLaw, theta: Array) -> Formula:
     return Formula(_law(law, theta))
 
 
-def corrected_formula(law: StepLaw, theta: Array, correction: Node | None) -> Formula:
-    """The law times the exponential of its local correction, if there is one."""
-    if correction is None:
-        return law_formula(law, theta)
-    return Formula(op("mul", _law(law, theta), op("exp", correction)))
+def corrected(law: Node, correction: Node | None) -> Node:
+    """A law times the exponential of its local correction, if there is one."""
+    return law if correction is None else op("mul", law, op("exp", correction))
 
 
 def _law(law: StepLaw, theta: Array) -> Node:
@@ -69,14 +68,22 @@ def _compute(law: StepLaw, value: dict[str, float]) -> Node:
     own = op("div", own, column(parts.workers)) if parts.shared else own
     if "overhead" in value:
         own = op("add", number(float(np.exp(value["overhead"]))), own)
-    return _times(own, *_levels(law, value, "compute"))
+    slower = [_contention(law, value)] if "contention" in value else []
+    return _times(own, *slower, *_levels(law, value, "compute"))
+
+
+def _contention(law: StepLaw, value: dict[str, float]) -> Node:
+    workers = column(law.parts.workers)
+    sharing = op("div", workers, column(law.parts.nodes)) if law.parts.nodes else workers
+    others = op("mul", number(float(np.exp(value["contention"]))), op("sub", sharing, number(1)))
+    return op("add", number(1), others)
 
 
 def _sync(law: StepLaw, value: dict[str, float]) -> Node:
     constant, sizes = _sizes(law, value, "sync")
     scale = float(np.exp(constant))
     workers, p = column(law.parts.workers), growth(value["growth"])
-    across = column(law.parts.nodes) if law.parts.nodes else workers
+    across = column(law.parts.nodes) if law.parts.nodes and not law.flat else workers
     coefficient = {name: scale * float(np.exp(value[name])) for name in ("latency", "reach")}
     terms = [op("mul", number(coefficient["latency"]), _more_than_one(workers))]
     if abs(p) > 1e-6:
@@ -86,8 +93,9 @@ def _sync(law: StepLaw, value: dict[str, float]) -> Node:
         terms.append(op("mul", number(coefficient["reach"]), op("log", across)))
     if law.parts.nodes:
         nodes = column(law.parts.nodes)
-        within = op("log", op("div", workers, nodes))
         terms.append(op("mul", number(scale * float(np.exp(value["between"]))), _more_than_one(nodes)))
+    if "within" in value:
+        within = op("log", op("div", workers, nodes))
         terms.append(op("mul", number(scale * float(np.exp(value["within"]))), within))
     return _times(_sum(terms), *sizes, *_levels(law, value, "sync"))
 

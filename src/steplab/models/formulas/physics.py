@@ -5,7 +5,9 @@ C = (overhead + per_sample · batch · Π factor^u) · Π level      what a rank
 S = (latency·[N>1] + between·[K>1] + reach·(K^p − 1)/p + within·ln(N/K)) · Π factor^v · Π level
 
 If the workers share a batch, it counts as batch / N. N workers on K nodes; without a column of nodes, N
-stands for K and the terms of nodes are left out.
+stands for K and the terms of nodes are left out. The flat law is the same with all workers as equals: reach·(N^p − 1)/p
+and no `within`, as one ring over all ranks behaves. The contended law multiplies C by 1 + contention·(n − 1) for the n
+workers that share a node (without nodes: all of them), and the linear law expects p near 1.
 γ = 1 adds the two, γ → ∞ hides the shorter behind the longer: the overlap of the Pollux paper (Qiao and
 others, OSDI 2021, section 3.2). The power p joins three laws: −1 is the bandwidth term
 (N−1)/N of a ring, 0 the ln N of a tree's latency and of waiting for the slowest of N ranks (the expected
@@ -35,6 +37,8 @@ LEAST_GROWTH = 1e-3
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
 TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within")
 WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.1, 3.0, 2.0
+USUAL_CONTENTION, CONTENTION_WIDTH = 0.03, 2.0
+LINEAR_GROWTH = 2.0  # tanh 2 is 0.96, next to linear
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,9 @@ class StepLaw:
 
     parts: Parts
     factors: tuple[Factor, ...]
+    flat: bool = False  # one collective over all workers, rather than within nodes and then between them
+    linear: bool = False  # growth in proportion to the workers is the usual, rather than to their logarithm
+    contended: bool = False  # workers of a node slow each other's compute down
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,8 +111,8 @@ class StepLaw:
         names = ["overhead"] if self.parts.batch or sizes else []
         names.append("per_sample")
         if self.parts.workers:
-            names += ["overlap", "growth", "latency", "reach"]
-            names += ["between", "within"] if self.parts.nodes else []
+            names += ["overlap", "growth", "latency", "reach"] + (["contention"] if self.contended else [])
+            names += [] if not self.parts.nodes else ["between"] if self.flat else ["between", "within"]
         for part in ("compute", "sync") if self.parts.workers else ("compute",):
             names += [f"{part}:{factor.column}:{factor.level}" for factor in self.factors]
         return tuple(names)
@@ -130,7 +137,8 @@ class StepLaw:
         usual = {"overhead": np.log(0.3 * typical), "overlap": 0.0, "growth": 0.0}
         usual["per_sample"] = np.log(0.3 * typical / float(np.median(batch)))
         usual |= dict.fromkeys(("latency", "reach", "between", "within"), np.log(0.1 * typical))
-        width = {"growth": GROWTH_WIDTH}
+        usual |= {"contention": np.log(USUAL_CONTENTION), "growth": LINEAR_GROWTH if self.linear else 0.0}
+        width = {"growth": GROWTH_WIDTH, "contention": CONTENTION_WIDTH}
         centre = [usual.get(name, 0.0) for name in self.names]
         widths = [
             width.get(name, POWER_WIDTH if name.startswith("compute:") else
@@ -185,6 +193,9 @@ def _step(law: StepLaw, theta: Array, at: Inputs) -> _Step:
     sizes, levels = _effects(law, value, at, "compute")
     sized = np.exp(value["per_sample"] + sizes + levels) * at.batch
     compute = sized + np.exp(value["overhead"] + levels) if "overhead" in value else sized
+    if "contention" in value:
+        slower = 1 + np.exp(value["contention"]) * _sharing(at)
+        sized, compute = sized * slower, compute * slower
     if not law.parts.workers:
         return _Step(value, sized, compute, np.zeros(len(sized)), np.ones(len(sized)), compute)
     sizes, levels = _effects(law, value, at, "sync")
@@ -194,6 +205,11 @@ def _step(law: StepLaw, theta: Array, at: Inputs) -> _Step:
     longer = np.maximum(compute, sync)
     time = longer * ((compute / longer) ** gamma + (sync / longer) ** gamma) ** (1 / gamma)
     return _Step(value, sized, compute, sync, scale, time)
+
+
+def _sharing(at: Inputs) -> Array:
+    """How many other workers share a node with each; without a column of nodes all of them do."""
+    return np.asarray(at.workers / at.nodes - 1)
 
 
 def step_time(law: StepLaw, theta: Array, at: Inputs) -> Array:
@@ -210,6 +226,9 @@ def _slopes(law: StepLaw, step: _Step, at: Inputs) -> Array:
     columns: dict[str, Array] = {"per_sample": step.sized / step.compute}
     columns["overhead"] = 1 - columns["per_sample"]
     columns |= _factor_columns(law, at, "compute", columns["per_sample"])
+    if law.contended:
+        more = np.exp(step.value["contention"]) * _sharing(at)
+        columns["contention"] = more / (1 + more)
     if not law.parts.workers:
         return np.column_stack([columns[name] for name in law.names])
     # By the shares of compute and communication in t^γ.
@@ -222,7 +241,7 @@ def _slopes(law: StepLaw, step: _Step, at: Inputs) -> Array:
         columns[name] = (1 - share) * term * step.sync_scale / sync
     ones = np.ones(len(share))
     columns |= {name: (1 - share) * column for name, column in _factor_columns(law, at, "sync", ones).items()}
-    power, across = growth(step.value["growth"]), at.nodes if law.parts.nodes else at.workers
+    power, across = growth(step.value["growth"]), at.nodes if "within" in step.value else at.workers
     reach = np.exp(step.value["reach"]) * _growing(across, power) * step.sync_scale
     columns["growth"] = (1 - share) * reach / sync * (1 - power**2)
     columns["overlap"] = _by_overlap(step, share, gamma)
@@ -260,10 +279,12 @@ def _effects(law: StepLaw, value: dict[str, float], at: Inputs, part: str) -> tu
 
 def _collective_terms(value: dict[str, float], at: Inputs) -> dict[str, Array]:
     """The terms of the communication, each under the name of its coefficient."""
-    across = at.nodes if "between" in value else at.workers
+    across = at.nodes if "within" in value else at.workers
     terms = {"latency": np.minimum(at.workers - 1, 1), "reach": grown(across, growth(value["growth"]))}
     if "between" in value:
-        terms |= {"between": np.minimum(at.nodes - 1, 1), "within": np.log(at.workers / at.nodes)}
+        terms["between"] = np.minimum(at.nodes - 1, 1)
+    if "within" in value:
+        terms["within"] = np.log(at.workers / at.nodes)
     return {name: np.exp(value[name]) * term for name, term in terms.items()}
 
 
@@ -271,8 +292,8 @@ def _collective(value: dict[str, float], at: Inputs) -> Array:
     return np.asarray(sum(_collective_terms(value, at).values()))
 
 
-def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None) -> Array:
-    """The unknowns by robust least squares on logarithms of time, with weak priors, from several starts."""
+def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None, *, quick: bool = False) -> Array:
+    """The unknowns by robust least squares on logarithms of time, with weak priors, from several starts or one."""
     if len(y) > MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
         at, y = at.take(rows), y[rows]
@@ -296,7 +317,7 @@ def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None) -> A
         bend = np.sqrt((root + 1) / 2) / root
         return np.vstack([bend[:, None] * _slopes(law, step, at) / TYPICAL_ERROR, np.diag(1 / width)])
 
-    starts = _starts(law, centre) if start is None else [start - shift]
+    starts = [start - shift] if start is not None else [centre] if quick else _starts(law, centre)
     descents = [least_squares(residuals, begin, slopes, max_nfev=150) for begin in starts]
     theta = min(descents, key=lambda result: float(result.cost)).x + shift
     # A growth of next to nothing is the logarithm, which reads better than a tiny power.

@@ -1,4 +1,6 @@
-"""Prediction intervals from held-out residuals (conformal prediction).
+"""Prediction intervals from held-out residuals (conformal prediction), for targets that may be zero or negative.
+
+Positive ones have intervals of ratios (`ratio_intervals`), and models saved before had these for all.
 
 The half width is a quantile of the scores |y − ŷ| / |ŷ|^g of rows that the model had not seen (Vovk,
 Gammerman and Shafer: Algorithmic Learning in a Random World, 2005; cross-conformal as in Barber and others:
@@ -45,18 +47,15 @@ class Conformal:
 
     def half_width(self, predicted: np.ndarray, level: float) -> np.ndarray:
         """Half the width of the interval around each prediction."""
-        if not 0 < level < 1:
-            raise ModelError(f"the level of an interval is {level}", hint="it lies between 0 and 1")
-        return self._quantile(level) * scale_of(predicted, self.power, self.floor)
+        return self.quantile(level) * scale_of(predicted, self.power, self.floor)
 
-    def _quantile(self, level: float) -> float:
-        rank = math.ceil((self.rows + 1) * level)
-        if rank <= self.rows:
-            # `method="higher"` would lose the finite-sample guarantee on thinned scores by less than 1/500.
-            return float(np.quantile(self.scores, (rank - 1) / max(self.rows - 1, 1)))
-        # Too few rows for the distribution-free guarantee: Student's t for what is known of the spread.
-        spread = math.sqrt(float(np.mean(np.square(self.scores))))
-        return max(self.scores[-1], spread * float(stats.t.ppf((1 + level) / 2, max(self.rows - 1, 1))))
+    def quantile(self, level: float) -> float:
+        """The half width of a prediction of size 1."""
+        return conformal_quantile(self.scores, self.rows, level)
+
+    def scores_of(self, predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:
+        """How far measured values lie from predictions, in the unit of `scores`."""
+        return np.asarray(np.abs(measured - predicted) / scale_of(predicted, self.power, self.floor))
 
     def to_document(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -77,12 +76,26 @@ class Conformal:
         return conformal
 
 
+def conformal_quantile(scores: tuple[float, ...], rows: int, level: float) -> float:
+    """The quantile of sorted scores of that many independent rows, corrected for their number."""
+    if not 0 < level < 1:
+        raise ModelError(f"the level of an interval is {level}", hint="it lies between 0 and 1")
+    rank = math.ceil((rows + 1) * level)
+    if rank <= rows:
+        # `method="higher"` would lose the finite-sample guarantee on thinned scores by less than 1/500.
+        return float(np.quantile(scores, (rank - 1) / max(rows - 1, 1)))
+    # Too few rows for the distribution-free guarantee: Student's t for what is known of the spread.
+    spread = math.sqrt(float(np.mean(np.square(scores))))
+    return max(scores[-1], spread * float(stats.t.ppf((1 + level) / 2, max(rows - 1, 1))))
+
+
 def scale_of(predicted: np.ndarray, power: float, floor: float) -> np.ndarray:
     """The size of errors that is expected at each prediction."""
     return np.asarray(np.maximum(np.abs(predicted), floor) ** power)
 
 
-def _dependence(scores: np.ndarray, predicted: np.ndarray) -> float:
+def dependence(scores: np.ndarray, predicted: np.ndarray) -> float:
+    """The size of the rank correlation of scores with predictions."""
     if np.ptp(scores) == 0 or np.ptp(predicted) == 0:
         return 0.0
     return abs(float(np.corrcoef(_ranks(scores), _ranks(predicted))[0, 1]))
@@ -102,7 +115,7 @@ def floor_of(measured: np.ndarray) -> float:
 def best_power(residuals: np.ndarray, predicted: np.ndarray, floor: float) -> float:
     """The power of the prediction by which errors are scaled so that they depend on it least."""
     size = np.abs(predicted)
-    return min(POWERS, key=lambda power: _dependence(residuals / scale_of(predicted, power, floor), size))
+    return min(POWERS, key=lambda power: dependence(residuals / scale_of(predicted, power, floor), size))
 
 
 def calibrate(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | None = None) -> Conformal:

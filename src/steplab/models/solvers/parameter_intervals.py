@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from steplab.models.formulas.expression import Columns, Expression
+from steplab.models.formulas.expression import Columns, Expression, log_count, more_than_one
 from steplab.models.held_out.intervals import best_power, floor_of, scale_of
 from steplab.models.parameter import Parameter
 
@@ -36,10 +36,10 @@ class Slope:
     column: Array
 
 
-def slopes(expression: Expression, frame: Columns) -> list[Slope]:
-    """The parameters that are in play, each with its column of the Jacobian."""
+def slopes(expression: Expression, frame: Columns, *, ours: bool = True) -> list[Slope]:
+    """The parameters that are in play, each with its column of the Jacobian; `ours`: two values have no power."""
     outer, terms = expression.outer(frame), expression.terms(frame)
-    inner = expression.predict(frame) - expression.constant
+    inner = expression.predict(frame) - expression.constant - expression.of_counts(frame)
     distinct = {c: len(np.unique(frame[c])) for c in (*expression.coef, *expression.scale)}
     derivatives = []
     for i, (c, a) in enumerate(expression.coef.items()):
@@ -60,7 +60,15 @@ def slopes(expression: Expression, frame: Columns) -> list[Slope]:
             chosen = (np.asarray(frame[c]) == name) * outer
             derivatives.append(Slope(f"{c}={name}", "d", value, False, (-np.inf, np.inf), chosen))
     derivatives += [Slope(c, "q", q, False, (-5, 5), inner * _log(frame, c))
-             for c, q in expression.scale.items() if distinct[c] > 1]  # fmt: skip
+             for c, q in expression.scale.items() if distinct[c] > (2 if ours else 1)]  # fmt: skip
+    for c, cost in expression.steps.items():
+        if cost > 0:
+            own = cost * more_than_one(np.asarray(frame[c], float))
+            derivatives.append(Slope(f"{c} > 1", "s", cost, True, (0, np.inf), own))
+    for c, cost in expression.logs.items():
+        if cost > 0:
+            own = cost * log_count(np.asarray(frame[c], float))
+            derivatives.append(Slope(f"ln {c}", "g", cost, True, (0, np.inf), own))
     if expression.constant > 0:
         constant = expression.constant
         derivatives.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(outer), constant)))

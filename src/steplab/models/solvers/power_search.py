@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from steplab.models.solvers.varpro import Array, PowersPoint, Problem, beside, descend, start
+from steplab.models.solvers.varpro import USUAL_ERROR, Array, PowersPoint, Problem, beside, descend, mean_loss, start
 
 GRID = np.array([-4.0, -2.0, -1.0, -0.4, 0.4, 1.0, 2.0, 4.0])
 FINE = np.concatenate([np.linspace(-5, -0.2, 25), np.linspace(0.2, 5, 25)])
@@ -23,6 +23,8 @@ DICTIONARY_ROWS = 200
 ROUNDING = 0.2
 # With n rows, parameters are then off by about √(2n·FINISHED) of their standard errors, far below one.
 FINISHED = 2e-9
+# A whole power of a factor with two values must lower the cost by this share to be taken instead of none.
+CLEARLY = 1.02
 
 
 def _wide(problem: Problem, theta: Array) -> tuple[Problem, Array]:
@@ -32,7 +34,7 @@ def _wide(problem: Problem, theta: Array) -> tuple[Problem, Array]:
     wide = replace(
         problem, inner=np.repeat(problem.inner, g, axis=1), inner_on=np.repeat(problem.inner_on, g, axis=1),
         low=np.concatenate([allowed, problem.low[n:]]), high=np.concatenate([allowed, problem.high[n:]]),
-        moving=np.concatenate([np.zeros(n * g, bool), problem.moving[n:]]),
+        moving=np.concatenate([np.zeros(n * g, bool), problem.moving[n:]]), usual=None,
     )  # fmt: skip
     return wide, np.concatenate([allowed, theta[n:]])
 
@@ -121,10 +123,49 @@ def _other_side(problem: Problem, best: PowersPoint, factor: int, power: float) 
     return other if other.cost < best.cost * (1 - 1e-6) else best
 
 
+def _with_own_error(problem: Problem, point: PowersPoint) -> Problem:
+    """The prior weighed against the errors that there are, if they are below the usual ones."""
+    if problem.usual is None:
+        return problem
+    share = mean_loss(problem, point.residual) / (USUAL_ERROR**2 if problem.squared else USUAL_ERROR)
+    return replace(problem, pull=problem.pull * min(share, 1.0))
+
+
 def search(
     problem: Problem, *, seed: int, starts: int, near: Array | None = None, finished: float = FINISHED
 ) -> PowersPoint:
     """The best point from many starts; `near` starts from known powers only (warm start)."""
+    fixed = _fixed_outer(problem)
+    if near is None and len(fixed):
+        return _best_whole_powers(problem, fixed, seed, starts, finished)
+    return _search(problem, seed, starts, near, finished)
+
+
+def _fixed_outer(problem: Problem) -> Array:
+    """The places of extrinsic factors with two values: their powers are not searched for but chosen."""
+    n = problem.inner.shape[1]
+    return np.asarray(n + np.flatnonzero(~problem.moving[n:]))
+
+
+def _best_whole_powers(problem: Problem, fixed: Array, seed: int, starts: int, finished: float) -> PowersPoint:
+    """Powers −1, 0 or 1 of factors with two values, within bounds; 0 unless another is clearly better."""
+    few = _thinned(problem, SCREEN_ROWS)
+    theta = _default(problem)
+    for at in fixed.tolist():
+        points = []
+        for power in (p for p in (0.0, 1.0, -1.0) if problem.low[at] <= p <= problem.high[at]):
+            tried = theta.copy()
+            tried[at] = power
+            points.append(_screen(few, dictionary_start(_thinned(few, DICTIONARY_ROWS), tried), 5))
+        cost = [point.cost * (1.0 if point.theta[at] == 0 else CLEARLY) for point in points]
+        theta[at] = points[int(np.argmin(cost))].theta[at]
+    whole = problem.low.copy(), problem.high.copy()
+    for end in whole:
+        end[fixed] = theta[fixed]
+    return _search(replace(problem, low=whole[0], high=whole[1]), seed, starts, None, finished)
+
+
+def _search(problem: Problem, seed: int, starts: int, near: Array | None, finished: float) -> PowersPoint:
     if near is None:
         few = _thinned(problem, SCREEN_ROWS)
         points = [_screen(few, theta, 7) for theta in _starts(few, starts, np.random.default_rng(seed))]
@@ -137,6 +178,7 @@ def search(
         point = best if some is problem else start(problem, best.theta)
     else:
         point = start(problem, near)
+    problem = _with_own_error(problem, point)
     for share, tolerance in ((1.0, 1e-4), (ROUNDING, finished)):
         point = descend(problem, point, _rounding(point, problem, share), 150, tolerance)
     return point

@@ -13,12 +13,15 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError, allowed
+from steplab.models.columns.meaning import find_parts
 from steplab.models.columns.roles import Roles
-from steplab.models.formulas.expression import Expression
-from steplab.models.solvers.varpro import Array, Penalty, PowersPoint, Problem
+from steplab.models.formulas.expression import Expression, log_count, more_than_one
+from steplab.models.solvers.varpro import USUAL_ERROR, Array, Penalty, PowersPoint, Problem
 
 LOSSES = ("absolute", "relative", "squared")
+FORMS = ("steps", "source")
 POWER_BOUND = 5.0
+POWER_WIDTH = 1.0  # of the weak prior on powers
 # 0 has no negative power, and 0^0 would make the term a constant.
 LEAST_POWER_OF_ZERO = 0.05
 
@@ -34,6 +37,8 @@ class Prepared:
     levels: Mapping[str, Sequence[str]]
     typical: Mapping[str, float]  # the geometric mean of each factor
     unit: float  # the typical target
+    steps: tuple[str, ...] = ()  # counts of which more than one costs something beside the work
+    logs: tuple[str, ...] = ()  # counts that cost more with every e-fold
 
     def expression(self, point: PowersPoint) -> Expression:
         """The solver's answer in the table's units."""
@@ -43,11 +48,15 @@ class Prepared:
         scale = self.unit * float(np.prod([self.typical[c] ** -q[c] for c in q]))
         coef = {c: float(a) * scale * self.typical[c] ** -p[c]
                 for c, a in zip(self.intrinsic, point.coef[:n], strict=True)}  # fmt: skip
-        base, levels = self._against_reference(point.coef[n:-1] * scale)
-        names = self.roles.intrinsic
+        counts = len(self.steps) + len(self.logs)
+        end = len(point.coef) - 1 - counts
+        base, levels = self._against_reference(point.coef[n:end] * scale)
+        names, costs = self.roles.intrinsic, (point.coef[end:-1] * self.unit).tolist()
         return Expression(
             {c: coef.get(c, 0.0) for c in names}, {c: p.get(c, 0.0) for c in names},
             base, levels, {c: q.get(c, 0.0) for c in self.roles.extrinsic}, float(point.coef[-1]) * self.unit,
+            dict(zip(self.steps, costs, strict=False)),
+            dict(zip(self.logs, costs[len(self.steps) :], strict=True)),
         )  # fmt: skip
 
     def _against_reference(self, shares: Array) -> tuple[float, dict[str, dict[str, float]]]:
@@ -89,15 +98,28 @@ def _error_unit(y: Array, loss: str) -> Array:
     return np.abs(y) if loss == "relative" else np.ones(len(y))
 
 
+def _counted(frame: pd.DataFrame, roles: Roles) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The counts of workers and nodes that pass from one to several, and the count of workers with a curve."""
+    parts = find_parts(frame, roles.numeric)
+    counts = [c for c in (parts.workers, parts.nodes) if c]
+    steps = tuple(c for c in counts if frame[c].min() <= 1 < frame[c].max())
+    # Two values have no curve: their difference is the step, or a change of the work.
+    return steps, tuple(c for c in counts[:1] if frame[c].nunique() > 2)
+
+
+def _usual(intrinsic: Sequence[str], extrinsic: Sequence[str]) -> Array:
+    """Where powers lie unless the data tell otherwise: 1 for intrinsic factors, 0 for extrinsic ones."""
+    return np.concatenate([np.ones(len(intrinsic)), np.zeros(len(extrinsic))])
+
+
 def prepare(
-    frame: pd.DataFrame,
-    y: Array,
-    roles: Roles,
-    levels: Mapping[str, Sequence[str]],
-    loss: str,
-    penalty: Penalty,
-) -> Prepared:
-    """The solver's problem for a table."""
+    frame: pd.DataFrame, y: Array, roles: Roles, levels: Mapping[str, Sequence[str]], loss: str, penalty: Penalty,
+    form: str = "source",
+) -> Prepared:  # fmt: skip
+    """The solver's problem for a table: the source's form, or ours with terms of counts, a base and a weak prior."""
+    if form not in FORMS:
+        raise ModelError(f"form {form!r} is unknown", hint=allowed(FORMS))
+    ours = form == "steps"
     typical = _typical(frame, roles.numeric)
     distinct = {c: frame[c].nunique() for c in roles.numeric}
     intrinsic = tuple(c for c in roles.intrinsic if distinct[c] > 1)
@@ -105,16 +127,30 @@ def prepare(
     inner, inner_on = _logarithms(frame, intrinsic, typical)
     outer, outer_on = _logarithms(frame, extrinsic, typical)
     columns = [(frame[c].to_numpy() == name).astype(float) for c, known in levels.items() for name in known]
-    if not levels and len(intrinsic) < max(len(roles.intrinsic), 1):
+    if not levels and (ours or len(intrinsic) < max(len(roles.intrinsic), 1)):
         columns = [np.ones(len(frame))]
+    steps, logs = _counted(frame, roles) if ours else ((), ())
+    counts = [more_than_one(frame[c].to_numpy(float)) for c in steps]
+    counts += [log_count(frame[c].to_numpy(float)) for c in logs]
     unit = float(np.median(np.abs(y))) or float(np.max(np.abs(y))) or 1.0
     has_zero = np.concatenate([(inner_on == 0).any(axis=0), (outer_on == 0).any(axis=0)])
     shares = np.column_stack(columns) if columns else np.empty((len(frame), 0))
     problem = Problem(
         inner, inner_on, outer, outer_on, shares, y / unit, _error_unit(y / unit, loss),
-        low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND), high=np.full(len(has_zero), POWER_BOUND),
-        # Two values of a factor show a difference but no curve: its power stays at ±1.
-        moving=np.array([distinct[c] > 2 for c in intrinsic] + [True] * len(extrinsic), bool),
+        low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND),
+        # What two counts differ by upwards is their step: as a power it would double with every doubling.
+        high=np.array([0.0 if c in steps and c in extrinsic and distinct[c] == 2 else POWER_BOUND
+                       for c in (*intrinsic, *extrinsic)]),
+        # Two values of a factor show a difference but no curve: its power stays at a whole number.
+        moving=np.array([distinct[c] > 2 for c in intrinsic] + [not ours or distinct[c] > 2 for c in extrinsic], bool),
         squared=loss == "squared", has_zeros=bool(has_zero.any()), penalty=penalty,
+        counts=np.column_stack(counts) if counts else None,
+        usual=_usual(intrinsic, extrinsic) if ours else None,
+        pull=_pull(len(y), loss == "squared") if ours else 0.0,
     )  # fmt: skip
-    return Prepared(problem, roles, intrinsic, extrinsic, levels, typical, unit)
+    return Prepared(problem, roles, intrinsic, extrinsic, levels, typical, unit, steps, logs)
+
+
+def _pull(rows: int, squared: bool) -> float:
+    """The price of a power's squared distance from its usual value: a normal prior beside errors of a usual size."""
+    return USUAL_ERROR**2 / (rows * POWER_WIDTH**2) if squared else USUAL_ERROR / (2 * rows * POWER_WIDTH**2)

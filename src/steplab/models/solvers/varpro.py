@@ -18,6 +18,8 @@ Array = np.ndarray
 # The source's bound of a coefficient, here in typical targets at a typical configuration: no unit matters.
 LARGEST = 1000.0
 RIDGE = 1e-11
+# The relative error of a measured time that the weak prior on powers is weighed against.
+USUAL_ERROR = 0.05
 TRIES = 5
 
 
@@ -60,17 +62,27 @@ class Problem:
     squared: bool
     has_zeros: bool = False
     penalty: Penalty = Penalty()
+    counts: Array | None = None  # columns of counts, which no power scales: [N > 1], ln N
+    usual: Array | None = None  # weak prior: where powers lie unless the data tell otherwise,
+    pull: float = 0.0  # and the price of a unit's squared distance from there
+
+    def prior_cost(self, theta: Array) -> float:
+        """What the weak prior on the powers adds to the mean loss."""
+        return 0.0 if self.usual is None else self.pull * float(np.sum((theta - self.usual)[self.moving] ** 2))
 
     def rows(self, chosen: Array) -> Problem:
         """The same problem on some of the rows."""
         cut = {name: getattr(self, name)[chosen]
                for name in ("inner", "inner_on", "outer", "outer_on", "levels", "y", "unit")}  # fmt: skip
-        return replace(self, **cut)
+        # The fewer the rows, the more each of them has to say against the prior.
+        pull = self.pull * len(self.y) / max(len(cut["y"]), 1)
+        return replace(self, **cut, counts=None if self.counts is None else self.counts[chosen], pull=pull)
 
     def basis(self, theta: Array) -> Array:
-        """The columns that are combined linearly: intrinsic terms, levels, constant."""
+        """The columns that are combined linearly: intrinsic terms, levels, counts, constant."""
         n, k = self.inner.shape[1], self.levels.shape[1]
-        made = np.empty((len(self.y), n + k + 1))
+        e = 0 if self.counts is None else self.counts.shape[1]
+        made = np.empty((len(self.y), n + k + e + 1))
         scale = np.exp(self.outer @ theta[n:])[:, None]
         if self.has_zeros:
             scale = scale * self.outer_on.prod(axis=1)[:, None]
@@ -78,15 +90,17 @@ class Problem:
         if self.has_zeros:
             made[:, :n] *= self.inner_on
         np.multiply(self.levels, scale, out=made[:, n : n + k])
+        if self.counts is not None:
+            made[:, n + k : -1] = self.counts
         made[:, -1] = 1.0
         return made
 
     def derivatives(self, basis: Array, coef: Array) -> Array:
         """The derivative of the prediction by each moving power."""
-        n = self.inner.shape[1]
+        n, scaled = self.inner.shape[1], self.inner.shape[1] + self.levels.shape[1]
         inside, outside = np.flatnonzero(self.moving[:n]), np.flatnonzero(self.moving[n:])
         inner = basis[:, inside] * coef[inside] * self.inner[:, inside]
-        return np.hstack([inner, (basis[:, :-1] @ coef[:-1])[:, None] * self.outer[:, outside]])
+        return np.hstack([inner, (basis[:, :scaled] @ coef[:scaled])[:, None] * self.outer[:, outside]])
 
 
 @dataclass(frozen=True)
@@ -144,7 +158,7 @@ def mean_loss(problem: Problem, residual: Array) -> float:
 
 
 def _total(problem: Problem, residual: Array, coef: Array, theta: Array) -> float:
-    return mean_loss(problem, residual) + problem.penalty.cost(coef, theta)
+    return mean_loss(problem, residual) + problem.penalty.cost(coef, theta) + problem.prior_cost(theta)
 
 
 def _roots(problem: Problem, residual: Array, delta: float) -> Array:
@@ -187,7 +201,7 @@ def beside(problem: Problem, point: PowersPoint, theta: Array, delta: float) -> 
 
 
 def _direction(
-    problem: Problem, point: PowersPoint, residual: Array, root: Array, prices: tuple[Array, Array]
+    problem: Problem, point: PowersPoint, residual: Array, root: Array, prices: tuple[Array, Array], stretch: float
 ) -> tuple[Array, Array]:
     """R and right side of the least squares for a step in θ, the passive linear part projected out."""
     ridge, power_price = prices
@@ -206,8 +220,14 @@ def _direction(
     triangle = _triangle(stacked)
     block = triangle[size : size + count, size : size + count]
     right = triangle[size : size + count, -1]
+    at = point.theta[problem.moving]
     price = np.sqrt(power_price[problem.moving])
-    return np.vstack([block, np.diag(price)]), np.concatenate([right, -price * point.theta[problem.moving]])
+    matrix, goals = [block, np.diag(price)], [right, -price * at]
+    if problem.usual is not None and problem.pull:
+        held = np.sqrt(2 * len(problem.y) * problem.pull * stretch)
+        matrix.append(held * np.eye(count))
+        goals.append(held * (problem.usual[problem.moving] - at))
+    return np.vstack(matrix), np.concatenate(goals)
 
 
 def _step(matrix: Array, right: Array, damping: float, point: PowersPoint, problem: Problem) -> Array:
@@ -233,7 +253,7 @@ def _smooth_cost(problem: Problem, point: PowersPoint, delta: float) -> float:
     """What the search lowers: the loss with a rounded corner, and the penalty."""
     scaled = (point.residual / problem.unit) ** 2
     loss = scaled if problem.squared else np.sqrt(scaled + delta**2)
-    return float(loss.mean()) + problem.penalty.cost(point.coef, point.theta)
+    return float(loss.mean()) + problem.penalty.cost(point.coef, point.theta) + problem.prior_cost(point.theta)
 
 
 def _moved(problem: Problem, point: PowersPoint, delta: float, damping: float, stretch: float) -> Iterator[PowersPoint]:
@@ -244,7 +264,7 @@ def _moved(problem: Problem, point: PowersPoint, delta: float, damping: float, s
     while True:
         stretched = (prices[0] * stretch, prices[1] * stretch)
         goal = point.residual * stretch
-        matrix, right = _direction(problem, point, goal, root, stretched)
+        matrix, right = _direction(problem, point, goal, root, stretched, stretch)
         theta = _step(matrix, right, damping, point, problem)
         basis = problem.basis(theta)
         coef = linear_part(problem.y - point.residual + goal, basis, root, stretched[0])

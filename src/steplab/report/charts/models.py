@@ -74,8 +74,11 @@ def forecast(data: ReportData) -> Drawn | None:
     for at, model in enumerate(shown):
         x = model.workers
         if at == 0:
-            band = [*(model.high * 1e3), *(model.low[::-1] * 1e3)]
-            figure.add_scatter(x=[*x, *x[::-1]], y=band, fill="toself", fillcolor=colour(0), opacity=0.18, line_width=0,
+            # Where no interval can be given there is no band.
+            told = np.flatnonzero(np.isfinite(model.low) & np.isfinite(model.high)).tolist()
+            band = [*(model.high[told] * 1e3), *(model.low[told[::-1]] * 1e3)]
+            ends = [x[i] for i in (*told, *told[::-1])]
+            figure.add_scatter(x=ends, y=band, fill="toself", fillcolor=colour(0), opacity=0.18, line_width=0,
                                mode="lines", name=f"{plain(model.name)}, 90 % interval", hoverinfo="skip")  # fmt: skip
         figure.add_scatter(
             x=x, y=model.value * 1e3, mode="lines", name=plain(model.name), line=series(at)["line"],

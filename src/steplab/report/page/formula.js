@@ -31,19 +31,46 @@ function excess(value, low, high) {
   return Math.max(low - value, value - high, 0) / width;
 }
 
+// How far a value lies outside of low..high: a logarithm of the ratio for positive ranges, else in widths.
+function distance(value, low, high) {
+  if (low > 0) {
+    const log = Math.log(Math.max(value, low * 1e-3));
+    return Math.max(Math.log(low) - log, log - Math.log(high), 0);
+  }
+  return Math.max(low - value, value - high, 0) / (high - low || Math.max(Math.abs(high), 1));
+}
+
+// By how much the interval widens for one factor; NaN where the data cannot tell. Models saved before have no rates.
+function widening(known, name, value, low, high) {
+  if (!known.growth) return 2 * excess(value, low, high);
+  const beyond = distance(value, low, high);
+  const rate = known.growth[name];
+  return rate === null || rate === undefined ? (beyond > 1e-9 ? NaN : 0) : rate * beyond;
+}
+
 // Value, interval and the factors that leave the measured range, as `steplab predict` computes them.
 function predict(model, row, level) {
   const value = valueOf(model.tree, row);
+  const known = model.interval;
   let spread = 1;
   const outside = [];
   for (const [name, levels] of Object.entries(model.levels)) if (!levels.includes(row[name])) outside.push(name);
   for (const [name, [low, high]] of Object.entries(model.range)) {
-    spread += 2 * excess(row[name], low, high);
+    spread += widening(known, name, row[name], low, high);
     const margin = 1e-9 * Math.max(Math.abs(low), Math.abs(high));
     if (row[name] < low - margin || row[name] > high + margin) outside.push(name);
   }
-  const known = model.interval;
-  const half = known.quantiles[level] * Math.pow(Math.max(Math.abs(value), known.floor), known.power) * spread;
-  const low = known.positive ? Math.min(value, Math.max(value - half, 0)) : value - half;
-  return { value, low, high: value + half, outside };
+  return { value, ...bounds(known, value, known.quantiles[level], spread), outside };
+}
+
+function bounds(known, value, quantile, spread) {
+  if (known.kind === "ratio") {
+    const size = Math.min(Math.max(value, known.smallest), known.largest) / known.typical;
+    const half = Math.min((quantile / Math.pow(size, known.power)) * spread, known.most);
+    const centre = Math.max(value, known.floor);
+    const low = centre * Math.exp(-half);
+    return { low: value > 0 ? Math.min(low, value) : low, high: centre * Math.exp(half) };
+  }
+  const half = quantile * Math.pow(Math.max(Math.abs(value), known.floor), known.power) * spread;
+  return { low: known.positive ? Math.min(value, Math.max(value - half, 0)) : value - half, high: value + half };
 }

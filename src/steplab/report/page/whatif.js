@@ -84,8 +84,10 @@ function speedUp(data, model, row, level, now) {
 }
 
 function card(id, title, made, show, percent) {
-  const text = made ? `${show(made.low)} to ${show(made.high)} (${percent} %)` : "";
-  const attributes = { class: "card", id, ...(made ? { "data-value": made.value, "data-low": made.low, "data-high": made.high } : {}) };
+  const told = made && Number.isFinite(made.low) && Number.isFinite(made.high);
+  const text = told ? `${show(made.low)} to ${show(made.high)} (${percent} %)` : made ? "no interval can be given" : "";
+  const ends = told ? { "data-low": made.low, "data-high": made.high } : {};
+  const attributes = { class: "card", id, ...(made ? { "data-value": made.value, ...ends } : {}) };
   return element("div", attributes, element("span", {}, title), element("b", {}, made ? show(made.value) : "–"), element("span", {}, text));
 }
 
@@ -109,7 +111,7 @@ function showResults(data, model) {
     cards.push(card("result-speedup", "speed-up against one worker", speedUp(data, model, row, level, now), digits, percent));
     cards.push(card("result-epoch", steps > 0 ? `epoch: ${steps} steps` : "epoch: number of samples not known", epoch, time, percent));
   }
-  const where = now.outside.length ? `Outside the measured range: ${now.outside.map((name) => `${name} (${rangeText(model, name)})`).join(", ")}. The interval is wider, and still a guess.` : "Inside the measured range.";
+  const where = now.outside.length ? `Outside the measured range: ${now.outside.map((name) => `${name} (${rangeText(model, name)})`).join(", ")}. ${Number.isFinite(now.high) ? "The interval widens as errors grew when extrapolating inside; still a guess." : "No interval can be given: too few values were measured to tell the error beyond them."}` : "Inside the measured range.";
   const at = model.columns.map((name) => `${name}=${row[name]}`).join(",");
   const command = `steplab predict model.json --at ${quoted(at)} --level ${level}`;
   document.getElementById("what-if-results").replaceChildren(
