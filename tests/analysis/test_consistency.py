@@ -107,7 +107,9 @@ def _no_effect(text: str, found: Analysis) -> Iterator[str]:
         yield from (f"no pair, but {row} is real" for row in real)
         if "act together" in text or "strongest single effect" in text:
             yield "no pair, but a sentence has one"
-    for factor, level, other in re.findall(r"strongest single effect on the step time is (\w+): (\S+) instead of (\S+)", text):
+    for factor, level, other in re.findall(
+        r"strongest single effect on the step time is (\w+): (\S+) instead of (\S+)", text
+    ):
         if f"{factor}: {level} for {other}" not in real:
             yield f"{factor} is strongest, but not real"
 
@@ -134,13 +136,19 @@ def _frameworks(text: str, found: Analysis) -> Iterator[str]:
 def _ranking(text: str, found: Analysis) -> Iterator[str]:
     real = {(one.first, one.second) for one in found.frameworks
             if one.measure == "throughput" and one.factors is None and ": a real difference" in one.sentence}  # fmt: skip
-    said = re.search(r"By throughput (?:over|in)[^:,]*(: (?P<order>.*?)|, (?P<equal>.*?) cannot be told apart.*?)\.(?: |$)", text)
+    said = re.search(
+        r"By throughput (?:over|in)[^:,]*(: (?P<order>.*?)|, (?P<equal>.*?) cannot be told apart.*?)\.(?: |$)", text
+    )
     if said and said["equal"]:
         yield from (f"cannot be told apart, but {pair}" for pair in real)
     elif said and said["order"]:
-        order = [re.split(r" \(| before", part)[0].strip() for part in re.split(r" before |, ", said["order"].split(";")[0])]
+        order = [
+            re.split(r" \(| before", part)[0].strip() for part in re.split(r" before |, ", said["order"].split(";")[0])
+        ]
         for first, second in real:
-            better = next(one.better for one in found.frameworks if (one.first, one.second) == (first, second) and one.real)
+            better = next(
+                one.better for one in found.frameworks if (one.first, one.second) == (first, second) and one.real
+            )
             if order.index(better) > min(order.index(first), order.index(second)):
                 yield f"{better} is better, but stands behind: {said[0]}"
         for group in re.findall(r"; ([^;]*?) cannot be told apart", said[0]):
@@ -201,7 +209,12 @@ def _losses(text: str, found: Analysis) -> Iterator[str]:
     if found.designed.factors == ("workers",):
         for effect in found.effects:
             (one,) = [one for one in found.why if one.factors["workers"] == effect.level] or [None]
-            sure = one is not None and "main cause" in one.answer + " main cause" and "more than ideal (" in one.answer.replace("more than ideal (efficiency", "more than ideal (") and one.excess.sure
+            sure = (
+                one is not None
+                and "main cause" in one.answer + " main cause"
+                and "more than ideal (" in one.answer.replace("more than ideal (efficiency", "more than ideal (")
+                and one.excess.sure
+            )
             if one is not None and sure != (effect.differs and effect.ratio > 1):
                 yield f"{effect} against {one.answer}"
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from steplab.api.measuring.plan import StudyPlan, estimate
+from steplab.api.measuring.plan import StudyPlan, expectation
 from steplab.runner.executors import settings
 from steplab.runner.slurm.executor import NAME, require_commands
 from steplab.runner.slurm.script import Batch, name_prefix
@@ -88,7 +88,8 @@ def _shape_plan(planned: StudyPlan, shape: Shape, trials: list[str]) -> ShapePla
     if planned.counts.left < len(planned.trials):
         seconds = planned.seconds / planned.counts.left * len(trials)
     else:
-        seconds = estimate(planned.study, planned.trials.selected(trials), StudyFolder(planned.folder), set())
+        open_trials = planned.trials.selected(trials)
+        seconds = expectation(planned.study, open_trials, StudyFolder(planned.folder), ()).left(open_trials, set())
     return ShapePlan(str(shape), **shape.model_dump(), trials=len(trials), hours=seconds / 3600)
 
 
