@@ -121,14 +121,19 @@ def _effects(text: str, found: Analysis) -> Iterator[str]:
 
 
 def _frameworks(text: str, found: Analysis) -> Iterator[str]:
+    effects = {row[0]: row[-1] == REAL for row in effect_rows(found.designed)}
     for pair in found.frameworks:
+        real = ": a real difference" in pair.sentence
+        effect = effects.get(f"framework: {pair.second} for {pair.first}", real)
+        if pair.factors is None and pair.measure == "throughput" and effect != real:
+            yield f"{pair.sentence} Its effect is {'real' if effect else 'not'}"
         interval = INTERVAL.search(pair.sentence)
         if interval is None:
-            if "a real difference" in pair.sentence and "not a" not in pair.sentence:
+            if real:
                 yield f"real without an interval: {pair.sentence}"
             continue
         _, low, high = map(float, interval.groups())
-        if (": a real difference" in pair.sentence) != (low > 1 or high < 1) and not (low <= 1.01 and high >= 0.99):
+        if real != (low > 1 or high < 1) and not (low <= 1.01 and high >= 0.99):
             yield pair.sentence
 
 
