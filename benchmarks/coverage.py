@@ -20,9 +20,10 @@ from scipy.stats import gamma
 
 from steplab.analysis.effects.analysis import designed
 from steplab.analysis.frameworks import compare_frameworks
+from steplab.analysis.pairs import Pairs
 from steplab.analysis.scaling.series import scaling
 from steplab.analysis.statistics.intervals import median_intervals
-from steplab.analysis.statistics.slower_than_best import surely_slower
+from steplab.analysis.summary import Group
 from steplab.core.autocorrelation import median_intervals as series_intervals
 
 HALF = ([0.01] * 6 + [0.06] * 6, [3] * 12)
@@ -45,7 +46,8 @@ def medians(rng: np.random.Generator, spreads: list[float], replicates: list[int
         groups = [np.exp(s * rng.standard_normal(n)) for s, n in zip(spreads, replicates, strict=True)]
         found = median_intervals(groups, [(np.nan, np.nan)] * len(groups))
         hits.append([one.low <= 1.0 <= one.high for one in found])
-        false += any(surely_slower([1.0 / one.median for one in found], found))
+        groups = [Group({}, one, {}, None, 1.0 / one.median, None) for one in found]
+        false += len(Pairs(groups, {}).equal_to_best()) < len(groups)
     covered = np.array(hits)
     return [float(covered[:, ~noisy].mean()), float(covered[:, noisy].mean()), false / studies]
 

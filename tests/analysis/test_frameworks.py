@@ -90,7 +90,11 @@ def test_own_factors_of_a_framework_make_variants_of_it() -> None:
     plain["compile"] = plain["framework"].map({"torch": "no"})
     table = pd.concat([plain, compiled.assign(compile="yes")], ignore_index=True)
     found = overall(compare_frameworks(table, [*FACTORS, "compile"]))
-    assert [(one.first, one.second) for one in found] == [("jax", "torch compile=no"), ("jax", "torch compile=yes")]
+    assert [(one.first, one.second) for one in found] == [
+        ("jax", "torch compile=no"),
+        ("jax", "torch compile=yes"),
+        ("torch compile=no", "torch compile=yes"),
+    ]
 
 
 def test_single_pairs_show_nothing() -> None:
@@ -98,6 +102,22 @@ def test_single_pairs_show_nothing() -> None:
     (one,) = compare_frameworks(table[(table["replicate"] == 0) & (table["batch_size"] == 8)], FACTORS)
     assert not one.real and one.low is None
     assert "shows nothing" in one.sentence
+
+
+def test_a_difference_is_real_exactly_if_its_interval_leaves_1_out() -> None:
+    for seed in range(10):
+        for one in compare_frameworks(trials({"a": 1.0, "b": 1.04, "c": 1.3}, seed=seed), FACTORS):
+            assert one.low is not None and one.high is not None
+            assert one.real == (one.low > 1 or one.high < 1)
+
+
+def test_an_outlier_cannot_make_a_framework_better_against_the_medians() -> None:
+    table = trials({"a": 1.0, "b": 1.001}, noise=1e-5)
+    # One trial of b is much slower, so its mean is below that of a while its median is above.
+    table.loc[(table["framework"] == "b") & (table["replicate"] == 0), "throughput"] *= 0.2
+    for one in compare_frameworks(table, FACTORS):
+        assert one.ratio == pytest.approx(1 / 1.001, rel=1e-3)
+        assert one.better != "a"
 
 
 def test_one_framework_is_not_compared() -> None:

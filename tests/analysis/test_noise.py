@@ -104,12 +104,6 @@ def test_trials_under_different_environment_variables_are_not_compared_silently(
     assert "Environment variables" not in verdict(same).advice
 
 
-def test_more_configurations_make_differences_harder_to_see() -> None:
-    few, many = verdict(trials(0.05, 4, 5)), verdict(trials(0.05, 40, 5))
-    assert few.between == pytest.approx(many.between or 0.0, rel=0.4)
-    assert (many.detectable or 0.0) > (few.detectable or 0.0)
-
-
 def test_every_kind_of_doubt_has_a_remedy() -> None:
     import inspect
     import re

@@ -31,7 +31,7 @@ def test_text_json_and_sections_agree(folder: Path, steplab: Callable[..., Any])
     assert {one["causes"][0]["key"] for one in document["why"]} == {"communication"}
     why = steplab("analyze", folder, "--why", env={"COLUMNS": "80"}).out
     assert "The main cause is communication" in why
-    assert "× the throughput (predicted)" in why
+    assert "× the throughput (predicted, " in why
     assert all(len(line) <= 80 for line in why.splitlines())
     only = steplab("analyze", folder, "--section", "phases,noise").out
     assert "where a step's time goes" in only and "noise:" in only and "Gustafson" not in only

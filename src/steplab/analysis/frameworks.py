@@ -22,6 +22,7 @@ from steplab.analysis.configurations import NO_NOISE, missing, without_noise
 from steplab.analysis.statistics.differences import Difference, critical, including
 from steplab.analysis.statistics.variances import joint_freedom, moderated
 from steplab.core.trial import Level, plain_level
+from steplab.core.units import ends
 
 if TYPE_CHECKING:
     from pandas.core.groupby import SeriesGroupBy
@@ -206,7 +207,7 @@ def _judged(measure: str, pair: _Estimate, questions: int, unsure: bool, more_is
     verdict = "a real difference" if found.differs else "not a difference that the noise leaves beyond doubt"
     if not known:
         verdict = NO_SPREAD if unsure else SINGLE
-    doubt = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
+    doubt = f" ({ends(found.low, found.high)})" if found.low is not None and found.high is not None else ""
     where = "" if pair.factors is None else f" with {', '.join(f'{k} {v}' for k, v in pair.factors.items())}"
     text = f"{measure.capitalize()} of {pair.first} is {found.ratio:.2f}{doubt} times that of {pair.second}{where}"
     return Comparison(

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations
+from steplab.analysis.statistics.all_pairs import AllPairs
 from steplab.analysis.statistics.differences import Difference, difference
-from steplab.analysis.statistics.slower_than_best import halves
 from steplab.analysis.summary import Group, Ratio
 
 Array = NDArray[np.float64]
@@ -51,14 +51,18 @@ class Pairs:
         known = [at for at, group in enumerate(self.groups) if group.t_iter.error is not None]
         if len(known) < 2:
             return None
-        calm = sorted(known, key=lambda at: self.groups[at].t_iter.error or 0.0)[:CALMEST]
-        rows = np.array([np.delete(self._halves(at)[calm], place) for place, at in enumerate(calm)])
+        calm = np.array(sorted(known, key=lambda at: self._all.error[at])[:CALMEST], dtype=np.int64)
+        rows = np.array([np.delete(self._all.halves(at, calm), place) for place, at in enumerate(calm.tolist())])
         own = [_half(found) for found in self.specific.values() if found.low is not None]
         return min(float(rows.min()), *own, float(np.median(rows))), float(np.median(rows))
 
+    @cached_property
+    def _all(self) -> AllPairs:
+        return AllPairs.of([group.t_iter for group in self.groups])
+
     def _halves(self, at: int) -> Array:
         if at not in self._known:
-            self._known[at] = halves([group.t_iter for group in self.groups], at)
+            self._known[at] = self._all.halves(at)
         return self._known[at]
 
     @cached_property

@@ -13,7 +13,7 @@ from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
 from steplab.analysis.training_sentences import praised, throughput_sentence, training_sentences
 from steplab.core.trial import Level
-from steplab.core.units import by, rate, seconds, span
+from steplab.core.units import by, ends, rate, seconds, span
 from steplab_worker.phases import WORDS
 
 NO_EFFECT = "No factor alone has an effect on the step time that the noise leaves beyond doubt"
@@ -131,7 +131,7 @@ def _same_cores(analysis: Analysis) -> str:
 
 
 def _ends(speedup: Ratio) -> str:
-    return "" if speedup.low is None or speedup.high is None else f", {speedup.low:.2f} to {speedup.high:.2f}"
+    return "" if speedup.low is None or speedup.high is None else f", {ends(speedup.low, speedup.high)}"
 
 
 def _surely_above(best: Group, worst: Group) -> bool:
@@ -181,10 +181,8 @@ def _effect(analysis: Analysis) -> str:
     powers = [trend for trend in experiment.trends if trend.differs]
     if powers:
         steep = max(powers, key=lambda trend: abs(trend.power))
-        ends = f"({steep.low:.2f} to {steep.high:.2f})"
-        return (
-            f"The step time goes as {steep.factor}^{steep.power:.2f} {ends}; no two of its levels alone are told apart."
-        )
+        power = f"{steep.factor}^{steep.power:.2f} ({steep.low:.2f} to {steep.high:.2f})"
+        return f"The step time goes as {power}; no two of its levels alone are told apart."
     together = [one for one in experiment.interactions if one.differs]
     if together:
         pair = " and ".join(together[0].factors)

@@ -184,7 +184,7 @@ def replicates_to_halve(replicates: int, freedom: float, configurations: int) ->
     """How many replicates halve the difference that is seen between two configurations; None beyond all reason.
 
     >>> replicates_to_halve(3, 4.0, 2), replicates_to_halve(5, 80.0, 12)
-    (8, 18)
+    (8, 20)
     """
     questions = configurations * (configurations - 1) / 2
 

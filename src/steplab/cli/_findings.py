@@ -286,8 +286,8 @@ def _ranking(view: View) -> None:
     if order is None:
         return
     rows = [[place.framework, f"{place.ratio:.2f}", place.letters] for place in order.places]
-    title = f"frameworks by {order.measure} (those that share a letter cannot be told apart)"
-    console().print(table(["framework", "of the first", "group"], rows, title=title))
+    console().print(table(["framework", "of the first", "group"], rows, title=f"frameworks by {order.measure}"))
+    console().print("Those that share a letter cannot be told apart.", markup=False)
 
 
 def effects(view: View) -> None:

@@ -59,16 +59,26 @@ def rate(value: float) -> str:
 def by(ratio: float) -> str:
     """How far a ratio is from 1: in per cent, or as a factor from 2 on.
 
-    >>> by(1.123), by(0.5), by(1.0042), by(22.08)
-    ('12 %', 'a factor of 2', '0.42 %', 'a factor of 22.1')
+    >>> by(1.123), by(0.5), by(1.0042), by(22.08), by(1e9)
+    ('12 %', 'a factor of 2', '0.42 %', 'a factor of 22.1', 'a factor of 1000 or more')
     """
     far = max(ratio, 1 / ratio) if ratio > 0 else math.inf
-    if not math.isfinite(far):
-        return "any factor"
+    if far >= 1000:
+        return "a factor of 1000 or more"
     if far >= 1.995:
         return f"a factor of {far:.3g}"
     percent = 100 * (far - 1)
     return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
+def ends(low: float, high: float) -> str:
+    """The interval of a ratio; two digits after the point where both ends are ordinary numbers.
+
+    >>> ends(0.837, 1.112), ends(1e-9, 4.1)
+    ('0.84 to 1.11', '1e-09 to 4.1')
+    """
+    ordinary = low >= 0.01 and high < 1000
+    return f"{low:.2f} to {high:.2f}" if ordinary else f"{low:.2g} to {high:.2g}"
 
 
 def more_or_less(ratio: float) -> str:

@@ -432,9 +432,12 @@ def test_a_number_with_many_levels_is_a_slope() -> None:
     trials["t_iter"] = trials["filters"] ** 1.5 * np.exp(0.1 * rng.standard_normal(200))
     trials = trials.assign(replicate=0, status="ok", started=range(200), trial=range(200))
     found = designed(trials, ["filters", "padding"])
-    assert [one.factor for one in found.main] == ["padding"]
+    assert [one.factor for one in found.main] == ["padding", "filters"]
+    largest = found.main[1]  # for the smallest
+    assert (len(str(largest.level)), largest.differs) == (5, True)
+    assert largest.low < (largest.level / largest.reference) ** 1.5 < largest.high
     (trend,) = found.trends
-    assert trend.low < 1.5 < trend.high
+    assert trend.low < 1.5 < trend.high and trend.differs
     assert row(found, "filters").df == 1
 
 

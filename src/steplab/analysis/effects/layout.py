@@ -128,8 +128,14 @@ def _slope(ok: pd.DataFrame, name: str) -> Slope:
     logged = bool((values > 0).all())
     moved = np.log(values) if logged else values
     spread = float(moved.std())
-    ends = (plain_level(ok[name].min()), plain_level(ok[name].max()))
+    ends = (_readable(ok[name].min()), _readable(ok[name].max()))
     return Slope(name, (moved - moved.mean()) / spread, spread, logged, *ends)
+
+
+def _readable(value: object) -> Level:
+    """A level of a slope as sentences show it; random designs draw numbers with sixteen digits."""
+    level = plain_level(value)
+    return float(f"{level:.4g}") if isinstance(level, float) else level
 
 
 def _blocks(ok: pd.DataFrame) -> tuple[Codes, tuple[str, ...]]:

@@ -15,6 +15,7 @@ import numpy as np
 from steplab.analysis.configurations import Configurations
 from steplab.analysis.summary import Group, Ratio, throughput_ratio
 from steplab.core.trial import Level
+from steplab.core.units import ends
 
 VIRTUAL = ("synthetic", "replay")  # their ranks have no cores
 
@@ -51,9 +52,9 @@ class FairComparison:
                 f"how much of the speed-up is the cores alone is not known: write {self.line} into [factors]."
             )
         value, low, high = self.ratio.value, self.ratio.low, self.ratio.high
-        ends = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+        doubt = "" if low is None or high is None else f" ({ends(low, high)})"
         thread = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
-        text = f"On the same {self.cores} cores{where}, {self.workers} workers do {value:.2f} times{ends} the work of "
+        text = f"On the same {self.cores} cores{where}, {self.workers} workers do {value:.2f} times{doubt} the work of "
         return f"{text}one worker with {thread}: {_verdict(self.workers, low, high)}."
 
 

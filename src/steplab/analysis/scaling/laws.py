@@ -31,12 +31,12 @@ MARGIN = 1e-9  # how close to the edge of its domain a share may come
 
 @dataclass(frozen=True)
 class Cells:
-    """Mean logarithms of times by series (rows) and number of workers (columns); `n` counts the trials in each."""
+    """Logarithms of median times by series (rows) and number of workers (columns); `n` counts the trials in each."""
 
     workers: Array
     y: Array
     n: Array
-    variance: Array  # of a replicate, moderated; 0 where there is no trial or nothing tells it
+    variance: Array  # of a replicate as the median feels it, moderated; 0 where there is no trial or nothing tells it
     freedom: Array  # of the variances
     pool: float  # degrees of freedom of all replicates of the study
     judged: bool = True  # False where nothing at all tells noise

@@ -88,7 +88,7 @@ def helps(now: Situation) -> tuple[Help, ...]:
     """Everything that would gain at least 2 %, and surely something; the largest gain first."""
     ways = (_accumulate, _batch, _fewer_ranks, _all_cores, _framework, _threads, _loader, _balance, _overlap)
     offered = [help_ for way in ways if (help_ := way(now)) is not None and help_.gain >= WORTH]
-    return tuple(sorted((way for way in offered if way.low is None or way.low > 1), key=lambda way: -way.gain))
+    return tuple(sorted((way for way in offered if way.low is not None and way.low > 1), key=lambda way: -way.gain))
 
 
 def _predicted(now: Situation, key: str, action: str, how: str, gain: Callable[[Parts], float]) -> Help:

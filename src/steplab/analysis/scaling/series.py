@@ -19,7 +19,7 @@ from steplab.analysis.configurations import Configurations, configurations, with
 from steplab.analysis.scaling import laws as laws
 from steplab.analysis.scaling.imbalance_regression import ImbalanceRegression, regress
 from steplab.analysis.scaling.ssgd import closest, predicted_speedups
-from steplab.analysis.statistics.intervals import Interval, median_intervals
+from steplab.analysis.statistics.intervals import Interval, median_intervals, median_variance
 from steplab.analysis.statistics.variances import moderated
 from steplab.analysis.summary import Group, Ratio, groups_of
 from steplab.core.trial import Level
@@ -141,16 +141,19 @@ def _bases(cells: Configurations, members: Sequence[Sequence[int]]) -> NDArray[n
 
 
 def _gathered(cells: Configurations, members: Sequence[Sequence[int]]) -> laws.Cells:
-    """Mean logarithms of the step time and the noise of a trial, by series and number of workers."""
+    """Logarithms of the median step times and the noise of a trial, by series and number of workers."""
     logs = pd.Series(np.log(cells.values("t_iter"))).groupby(cells.of)
-    mean, size, squares = (one.to_numpy(dtype=float) for one in (logs.mean(), logs.size(), logs.var(ddof=1)))
+    middle, size, squares = (one.to_numpy(dtype=float) for one in (logs.median(), logs.size(), logs.var(ddof=1)))
     noise = moderated(np.nan_to_num(squares), (size - 1).astype(np.float64))
+    # A median is less sure than the mean of as many trials; the fits weigh by their number.
+    worse = np.array([n * median_variance(int(n)) for n in size.tolist()])
     counts = np.unique(cells.workers)
     y, n, variance, freedom = np.zeros((4, len(members), len(counts)))
     for at, own in enumerate(members):
         columns = np.searchsorted(counts, cells.workers[list(own)])
-        y[at, columns], n[at, columns] = mean[own], size[own]
-        variance[at, columns], freedom[at, columns] = np.nan_to_num(noise.variance[own]), noise.freedom[own]
+        y[at, columns], n[at, columns] = middle[own], size[own]
+        variance[at, columns] = np.nan_to_num(noise.variance[own]) * worse[own]
+        freedom[at, columns] = noise.freedom[own]
     judged = not without_noise(cells.rows, cells.keys)
     return laws.Cells(counts.astype(float), y, n, variance, freedom, noise.pool, judged)
 

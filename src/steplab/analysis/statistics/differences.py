@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
+WIDEST = 100.0  # of a logarithm: a wider interval says as little, and its ends are still numbers
 ROUNDING = 1e-9  # a smaller logarithm is arithmetic, also where there is no noise (a virtual clock)
 
 
@@ -36,6 +37,7 @@ def difference(log: float, half: float | None) -> Difference:
     """
     if half is None or not math.isfinite(half):
         return Difference(_exp(log), None, None, False)
+    half = min(half, WIDEST)
     return Difference(_exp(log), _exp(log - half), _exp(log + half), abs(log) > max(half, ROUNDING))
 
 
@@ -60,4 +62,4 @@ def critical(freedom: Array | float, questions: float, level: float = LEVEL) -> 
 
 
 def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))
+    return math.exp(max(-2 * WIDEST, min(value, 2 * WIDEST)))

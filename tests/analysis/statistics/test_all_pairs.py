@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steplab.analysis.pairs import Pairs
 from steplab.analysis.sentences import sentences
 from steplab.analysis.statistics.intervals import Interval
-from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.analysis.study import Analysis, analyse
+from steplab.analysis.summary import Group
 
 SEEDS = 40
 
@@ -81,10 +82,20 @@ def test_no_sentence_claims_an_effect_that_may_be_noise() -> None:
     assert claims <= 0.10 * SEEDS
 
 
+def equal_to_best(throughputs: list[float], interval: Interval) -> list[int]:
+    """The positions of the fastest configuration and of those that cannot be told from it."""
+    groups = [Group({}, interval, {}, None, throughput, None) for throughput in throughputs]
+    return Pairs(groups, {}).equal_to_best()
+
+
 def test_exact_times_are_told_apart_exactly() -> None:
-    same = Interval(1.0, 1.0, 1.0, 3, "t", error=0.0, freedom=2.0)
-    assert surely_slower([10.0, 10.0, 9.9], [same] * 3) == [False, False, True]
+    assert equal_to_best([10.0, 10.0, 9.9], Interval(1.0, 1.0, 1.0, 3, "t", error=0.0, freedom=2.0)) == [0, 1]
+
+
+def test_small_differences_are_not_told_apart() -> None:
+    sure = Interval(1.0, 0.99, 1.01, 5, "moderated", error=0.005, freedom=20.0)
+    assert equal_to_best([100.0, 50.0, 99.0], sure) == [0, 2]
 
 
 def test_one_configuration_is_not_compared() -> None:
-    assert surely_slower([1.0], [Interval(1.0, 0.9, 1.1, 3, "t", error=0.05, freedom=2.0)]) == [False]
+    assert equal_to_best([1.0], Interval(1.0, 0.9, 1.1, 3, "t", error=0.05, freedom=2.0)) == [0]
