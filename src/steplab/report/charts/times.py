@@ -31,13 +31,17 @@ def step_times(data: ReportData) -> go.Figure | None:
         go.Scatter(
             x=middle, y=list(range(len(groups))), mode="markers", error_x=bars, showlegend=False,
             marker={"color": colour(0), "size": MARKER_SIZE},
-            customdata=[[plain(label(g, data.analysis.varied), 200), g.throughput] for g in groups],
-            hovertemplate="%{customdata[0]}<br>%{x:.4g} ms, %{customdata[1]:.4g} samples/s<extra></extra>",
+            customdata=[[plain(label(g, data.analysis.varied), 200), _samples(g.throughput)] for g in groups],
+            hovertemplate="%{customdata[0]}<br>%{x:.4g} ms%{customdata[1]}<extra></extra>",
         )
     )  # fmt: skip
     texts = [plain(label(group, data.analysis.varied)) for group in groups]
     figure.update_yaxes(tickvals=list(range(len(groups))), ticktext=texts)
     return finish(figure, "step time [ms]", "", height=rows_height(len(groups)))
+
+
+def _samples(throughput: float | None) -> str:
+    return "" if throughput is None else f", {throughput:.4g} samples/s"
 
 
 def by_factor(data: ReportData) -> go.Figure | None:
