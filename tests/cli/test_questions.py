@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from steplab.store.columns import ALWAYS
+
 Call = Callable[..., SimpleNamespace]
 CLUSTER = "gpus,nodes,seconds\n1,1,100\n2,1,52\n4,1,28\n8,1,15.5\n16,2,10\n32,4,6.25\n"
 TRAIN = """
@@ -98,6 +100,7 @@ def test_ones_own_exported_trials_are_recognised(narrow: Call, study_file: Calla
     assert [[g["factors"][name] for name in varied] for g in again] == [
         [g["factors"][name] for name in varied] for g in first
     ]
+    assert set(again[0]["factors"]) == {*ALWAYS, "noise"}  # no result is taken for a factor
     assert [g["throughput"] for g in again] == pytest.approx([g["throughput"] for g in first])
 
 
@@ -110,3 +113,17 @@ def test_a_roofline_of_an_unknown_network_is_refused_in_one_sentence(tmp_path: P
         "steplab: nothing can be counted: network of its trials is not known; import it again with --set network=…"
     )
     assert "lenet5" not in ran.out.lower()
+
+
+def test_engines_without_a_batch_size_are_compared_by_time(tmp_path: Path, narrow: Call) -> None:
+    rows = [f"{engine},{repeat},{time}" for engine, repeat, time in _times()]
+    (tmp_path / "engines.csv").write_text("\n".join(["framework,repeat,latency_ms", *rows]) + "\n")
+    assert narrow("import", "csv", "engines.csv", "--out", "out").code == 0
+    document = narrow("analyze", "out", "--json").json
+    assert [group["factors"]["framework"] for group in document["groups"]] == ["quick", "slow"]
+    (pair,) = document["frameworks"]
+    assert (pair["measure"], pair["better"]) == ("step time", "quick")
+
+
+def _times() -> list[tuple[str, int, float]]:
+    return [(engine, at, time + at / 100) for engine, time in (("quick", 2.0), ("slow", 4.0)) for at in range(3)]
