@@ -84,7 +84,7 @@ def _analysed(folder: Path) -> object:
     from steplab.store import tables
 
     loaded = tables.load(folder)
-    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers)
+    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers, loaded.epochs)
     return [str(one) for one in sentences(analysis)], loaded.unreadable
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from steplab.core.record import DataInfo, Mode, Rank, Record
@@ -153,3 +154,64 @@ def law() -> Callable[[Mapping[str, Any]], float]:
 def trials_of() -> Callable[..., pd.DataFrame]:
     """Tables of trials by a law."""
     return made_trials
+
+
+def _trial(name: str, replicate: int, **columns: object) -> dict[str, object]:
+    """A row of `trials`."""
+    usual = {"framework": "synthetic", "batch_size": 32, "workers": 1, "status": "ok", "kind": "train", "t_iter": 0.01}
+    rest = {"t_iter_low": np.nan, "t_iter_high": np.nan, "spread": 0.01, "drift": 0.0, "target_accuracy": 0.9}
+    row = {**usual, **rest, "trial": name, "replicate": replicate, "reason": "", "seconds": 1.0, "started": name}
+    row |= columns
+    return {**row, "throughput": float(row["batch_size"]) / float(row["t_iter"])}  # type: ignore[arg-type]
+
+
+def _trainings(
+    runs: Mapping[int, Sequence[tuple[float, Sequence[float]]]], target: float | None = 0.9
+) -> tuple[pd.DataFrame, pa.Table]:
+    """By batch size, of each run the seconds of an epoch and the accuracies after them; the larger the batch, the more
+    samples/s."""
+    rows, epochs = [], []
+    for batch, replicates in runs.items():
+        for replicate, (seconds, accuracies) in enumerate(replicates):
+            name = f"{batch}-{replicate}"
+            rows.append(_trial(name, replicate, batch_size=batch, target_accuracy=np.nan if target is None else target))
+            epochs += [
+                {"trial": name, "epoch": at, "seconds": seconds, "validation_accuracy": accuracy}
+                for at, accuracy in enumerate(accuracies, 1)
+            ]
+    return pd.DataFrame(rows), pa.Table.from_pylist(epochs)
+
+
+def _inferences(
+    latencies: Mapping[tuple[str, int], Sequence[Sequence[float]]],
+) -> tuple[pd.DataFrame, pa.Table]:
+    """By engine and batch size, the seconds of each trial's iterations."""
+    rows, iterations = [], []
+    for (engine, batch), trials in latencies.items():
+        for replicate, times in enumerate(trials):
+            name = f"{engine}-{batch}-{replicate}"
+            own = {"framework": engine, "batch_size": batch, "kind": "infer", "t_iter": float(np.median(times))}
+            rows.append(_trial(name, replicate, **own))
+            iterations += [
+                {"trial": name, "rank": 0, "mode": "native", "warmup": warm, "t_iter": time}
+                for warm, time in [(True, 9.0), *((False, time) for time in times)]
+            ]
+    return pd.DataFrame(rows), pa.Table.from_pylist(iterations)
+
+
+@pytest.fixture
+def trial() -> Callable[..., dict[str, object]]:
+    """Rows of `trials`."""
+    return _trial
+
+
+@pytest.fixture
+def trainings() -> Callable[..., tuple[pd.DataFrame, pa.Table]]:
+    """Tables `trials` and `epochs` of trainings."""
+    return _trainings
+
+
+@pytest.fixture
+def inferences() -> Callable[..., tuple[pd.DataFrame, pa.Table]]:
+    """Tables `trials` and `iterations` of inferences."""
+    return _inferences

@@ -192,7 +192,7 @@ def test_wrong_imports_are_one_sentence(words: list[str], message: str, kernels:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({}, "nothing can be counted: framework, network, dataset of its trials is not known"),
+        ({}, "nothing can be counted: framework, network, dataset of its trials are not known"),
         ({"framework": "keras", "network": "lenet5", "dataset": "mnist"}, "framework = 'keras' must be one of"),
         ({"framework": "torch", "network": "../x", "dataset": "mnist"}, "network = '../x' must be one of"),
         ({"framework": "torch", "network": "lenet5", "dataset": "mnist", "optimizer": "lion"}, "optimizer = 'lion'"),

@@ -67,12 +67,6 @@ class Inference:
         """The configuration with the lowest median latency."""
         return min(self.latencies, key=lambda one: one.p50.median)
 
-    @property
-    def busiest(self) -> Latency | None:
-        """The configuration with the highest throughput, where that is known."""
-        known = [one for one in self.latencies if one.throughput]
-        return max(known, key=lambda one: one.throughput or 0.0) if known else None
-
 
 def fewest(quantile: float) -> int:
     """How many iterations a trial needs for a quantile.

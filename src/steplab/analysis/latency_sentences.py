@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from steplab.analysis.labels import NAMED, label
 from steplab.analysis.latency import ENGINE, QUANTILES, Inference, Latency, Setting, fewest
 from steplab.analysis.statistics.intervals import Interval
+from steplab.analysis.statistics.slower_than_best import surely_slower
+from steplab.analysis.study import Analysis
 from steplab.core.units import count, seconds, span
 
 
-def latency_sentences(inference: Inference, varied: Sequence[str]) -> list[str]:
+def latency_sentences(analysis: Analysis, inference: Inference) -> list[str]:
     """The answer of a study of kind infer."""
+    varied = analysis.varied
     several = [setting for setting in inference.settings if len(setting.engines) > 1]
-    told = [_lowest(inference, varied), _throughput(inference, varied)]
+    told = [_lowest(inference, varied), _throughput(analysis, inference)]
     told += [_order(setting, varied) for setting in several[:NAMED]]
     if len(several) > NAMED:
         told.append(f"The order of the engines in {len(several) - NAMED} more settings is in the section latency.")
@@ -22,19 +25,22 @@ def latency_sentences(inference: Inference, varied: Sequence[str]) -> list[str]:
 
 def _lowest(inference: Inference, varied: Sequence[str]) -> str:
     best = inference.lowest
-    tails = [f"{name} {_time(value)}" for name, value in (("p95", best.p95), ("p99", best.p99)) if value]
-    text = f"The lowest latency of a batch is {_time(best.p50)} (p50) with {label(best.factors, varied)}"
-    return text + (f"; {', '.join(tails)}." if tails else ".")
+    known = [(name, value) for name, value in (("p50", best.p50), ("p95", best.p95), ("p99", best.p99)) if value]
+    text = ", ".join(f"{name} {_time(value)}" for name, value in known)
+    return f"The lowest latency of a batch is that of {label(best.factors, varied)}: {text}."
 
 
-def _throughput(inference: Inference, varied: Sequence[str]) -> str:
-    best = inference.busiest
-    if best is None or best.throughput is None:
+def _throughput(analysis: Analysis, inference: Inference) -> str:
+    """The highest throughput and what it costs in latency; the rule is that of all studies."""
+    best, *equals = analysis.fastest
+    if best.throughput is None:
         return ""
-    if best is inference.lowest:
-        return f"It has the highest throughput, too: {count(best.throughput).strip()} samples/s."
-    text = f"The highest throughput is {count(best.throughput).strip()} samples/s with {label(best.factors, varied)}, "
-    return text + f"at a latency of {_time(best.p50)} (p50)."
+    own = next(one for one in inference.latencies if one.factors == best.factors)
+    text = f"The highest throughput is {count(best.throughput).strip()} samples/s with "
+    text += f"{label(best.factors, analysis.varied)}, at a p50 of {_time(own.p50)}."
+    if equals:
+        text += f" {len(equals)} other configuration{'s' if len(equals) > 1 else ''} cannot be told from it."
+    return text
 
 
 def _order(setting: Setting, varied: Sequence[str]) -> str:
@@ -51,15 +57,15 @@ def _doubt(one: Latency) -> str:
 
 
 def _tail(setting: Setting, own: Sequence[str]) -> str:
-    known = [(one.p99.median, one) for one in setting.engines if one.p99 is not None]
-    if len(known) < len(setting.engines):
+    """Who is lowest by p99, if that is surely another engine than by p50."""
+    first, known = setting.engines[0], [one.p99 for one in setting.engines if one.p99 is not None]
+    if first.p99 is None or len(known) < len(setting.engines):
         return ""
-    best = min(known, key=lambda pair: pair[0])[1]
-    first = setting.engines[0]
-    if best is first or first.p99 is None or best.p99 is None:
+    if not surely_slower([1.0 / p99.median for p99 in known], known)[0]:
         return ""
-    p99 = f"{seconds(best.p99.median)} against {seconds(first.p99.median)}"
-    return f" By p99 {_engine(best, own)} is lowest ({p99})."
+    at = min(range(len(known)), key=lambda at: known[at].median)
+    p99 = f"{seconds(known[at].median)} against {seconds(first.p99.median)}"
+    return f" By p99 {_engine(setting.engines[at], own)} is lowest ({p99})."
 
 
 def _engine(one: Latency, own: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def _asked(analysis: Analysis) -> list[tuple[str, Evidence]]:
         answers += [(text, "accuracy") for text in training_sentences(analysis, training)]
         answers.append((throughput_sentence(analysis, training), "configurations"))
     elif inference is not None:
-        answers += [(text, "latency") for text in latency_sentences(inference, analysis.varied)]
+        answers += [(text, "latency") for text in latency_sentences(analysis, inference)]
     else:
         answers.append((_fastest(analysis), "configurations"))
     answers += [(factor.sentence, "configurations") for factor in analysis.dependent]

@@ -210,3 +210,36 @@ def test_a_level_that_no_record_holds_is_refused(table, tmp_path, level):
     study = table("workers,t_iter\n1,0.1\n", Wishes(said={"seed": level}))
     with pytest.raises(InputError, match="is no plain number"):
         write_study(study, tmp_path / "study", "")
+
+
+@pytest.mark.parametrize(
+    ("table", "workers"),
+    [
+        ("gpus,nodes,seconds\n1,1,9\n8,1,2\n16,2,1\n", [1, 8, 16]),
+        ("nodes,gpus,seconds\n1,1,9\n1,8,2\n2,16,1\n", [1, 8, 16]),  # the order of columns does not matter
+        ("nodes,gpus,seconds\n1,4,9\n2,4,5\n4,4,3\n", [1, 2, 4]),  # the GPUs of each node
+        ("nodes,gpus,seconds\n1,1,9\n1,2,5\n2,1,4\n", [1, 1, 2]),  # fewer GPUs than nodes
+        ("np,time\n1,9\n2,5\n", [1, 2]),
+        ("num_replicas,elapsed\n1,9\n2,5\n", [1, 2]),
+    ],
+)
+def test_workers_are_the_finest_count_of_all(table: str, workers: list[int], tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(table)
+    study = read_times([tmp_path / "t.csv"], Wishes())
+    assert [trial.config["workers"] for trial in study.trials] == workers
+
+
+@pytest.mark.parametrize(
+    ("column", "seconds"),
+    [("seconds", 12.0), ("time", 12.0), ("latency_us", 12e-6), ("duration_ms", 0.012), ("step_ms", 0.012),
+     ("milliseconds", 0.012), ("elapsed [ms]", 0.012)],
+)  # fmt: skip
+def test_a_column_named_like_a_time_is_one_in_its_unit(column: str, seconds: float, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"workers,{column}\n1,12\n")
+    (trial,) = read_times([tmp_path / "t.csv"], Wishes()).trials
+    assert trial.ranks[0].modes["native"].columns["t_iter"] == pytest.approx([seconds])
+
+
+def test_a_strategy_that_is_called_sync_is_no_phase(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("strategy,workers,step_time\nsync,1,0.1\nsync,2,0.2\n")
+    assert [trial.config["strategy"] for trial in read_times([tmp_path / "t.csv"], Wishes()).trials] == ["sync", "sync"]

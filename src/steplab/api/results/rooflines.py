@@ -119,17 +119,19 @@ def roofline(
         remeasure: Measure this machine's ceilings anew.
         progress: Hears the share of the measurement that is done.
     """
+    named = str(source)
+    loaded = tables.load(Path(named)) if named and _is_study(named) else None
+    if loaded is not None:
+        _expect_countable(Path(named), loaded)  # before 15 s of measuring
     roofs = (
         machine
         if isinstance(machine, Ceilings)
         else ceilings(machine, precision=precision, remeasure=remeasure, progress=progress)
     )
-    named = str(source)
     if not named:
         return Rooflines(roofs, ())
     own_code = None if modules is None else Path(modules)
-    if _is_study(named):
-        loaded = tables.load(Path(named))
+    if loaded is not None:
         return Rooflines(roofs, tuple(_of_study(Path(named), loaded, roofs, own_code)), loaded.unreadable)
     return Rooflines(roofs, (_of_network(named, roofs, batch, input_shape, threads, own_code),))
 
@@ -156,10 +158,20 @@ def _of_network(
     return Roofline(f"{counted.name}, batch {batch}", roofs.machine, row, tuple(estimated(counted, row)), tuple(notes))
 
 
-def _of_study(folder: Path, loaded: tables.Tables, roofs: Ceilings, modules: Path | None) -> Iterator[Roofline]:
-    done = loaded.trials[loaded.trials["status"] == "ok"] if len(loaded.trials) else loaded.trials
+def _expect_countable(folder: Path, loaded: tables.Tables) -> None:
+    """Say so if no trial was measured, or if it is not known what the trials of another program ran."""
+    done = _done(loaded)
     if not len(done):
         raise RecordError("no trial has been measured", where=str(folder), hint=f"see `steplab status {folder}`")
+    _expect_known(records.read_record(StudyFolder(folder), str(done["trial"].iloc[0])))
+
+
+def _done(loaded: tables.Tables) -> pd.DataFrame:
+    return loaded.trials[loaded.trials["status"] == "ok"] if len(loaded.trials) else loaded.trials
+
+
+def _of_study(folder: Path, loaded: tables.Tables, roofs: Ceilings, modules: Path | None) -> Iterator[Roofline]:
+    done = _done(loaded)
     names = [name for name in loaded.factors if name in done]
     groups = [rows for _, rows in done.groupby(names, dropna=False, sort=False)] if names else [done]
     layers = loaded.layers.to_pandas()
@@ -192,10 +204,15 @@ def of_configuration(
 
 def _expect_known(record: Record) -> None:
     """What a foreign source does not say is not known: the defaults of our own trials would count another network."""
+    if record.measure.imported is None:
+        return
     missing = [name for name in ("framework", "network", "dataset") if name not in record.config]
-    if record.measure.imported is not None and missing:
-        hint = "import it again with --set framework=torch,network=lenet5,dataset=mnist"
-        raise RecordError(f"nothing can be counted: {', '.join(missing)} of its trials is not known", hint=hint)
+    if not {"batch_size", "global_batch_size"} & set(record.config):
+        missing.append("batch_size")
+    if missing:
+        named, verb = ", ".join(missing), "is" if len(missing) == 1 else "are"
+        hint = f"import it again with --set {','.join(f'{name}=…' for name in missing)}"
+        raise RecordError(f"nothing can be counted: {named} of its trials {verb} not known", hint=hint)
 
 
 def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) -> Iterator[str]:

@@ -25,7 +25,8 @@ ALIASES = {
     "rank": "worker_id process gpu_id",
     "iteration": "iter step batch_index it",
     "workers": "world_size n_workers gpus n_gpus num_gpus gpu_count devices n_devices num_devices processes "
-    "n_processes num_processes ranks n_ranks num_ranks np nprocs num_replicas replicas num_workers nodes n_nodes num_nodes hosts",
+    "n_processes num_processes ranks n_ranks num_ranks np nprocs num_replicas replicas num_workers "
+    "nodes n_nodes num_nodes hosts",
     "batch_size": "batch bs batchsize mini_batch",
     "global_batch_size": "global_batch",
     "network": "net model architecture arch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ RESULTS = frozenset(
 )  # fmt: skip
 
 
-def is_own(columns: Sequence[object]) -> bool:
+def is_own(columns: Iterable[object]) -> bool:
     """Whether a table has what only steplab's own one has."""
     return set(columns) >= MARKS
 
