@@ -31,6 +31,7 @@ STEPLAB = Path(sys.executable).with_name("steplab")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
 
+PATIENCE_MS = 180_000  # other programs may have the machine
 FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer", "velox")
 ROOFS = Ceilings("a machine", (Ceiling(1, 1e12, (Level("L3", 8e10, 1e7), Level("DRAM", 2e10))),), "measured", "test")
 
@@ -65,7 +66,7 @@ def watch(browser: Browser) -> Iterator[Callable[..., Watched]]:
     def opened(address: str, *, wait: bool = True, **options: Any) -> Watched:
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE_MS)
         seen = Watched(page)
         page.on("request", lambda request: seen.requests.append(request.url))
         page.on("console", lambda message: seen.complaints.append(message.text))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-Watch = Callable[..., Any]
 WIDTHS = (400, 1280)
+PATIENCE_MS = 180_000  # other programs may have the machine
 # Everything that could be moved sideways, by its class or its name.
 SIDEWAYS = """[...document.querySelectorAll("*")].filter(part => part.scrollWidth > part.clientWidth + 1 &&
     ["auto", "scroll"].includes(getComputedStyle(part).overflowX)).map(part => part.className || part.tagName)"""
@@ -23,23 +23,51 @@ NAMES = """box => {
 PANELS = "box => box.querySelectorAll('.cartesianlayer > .subplot').length"
 
 
-def opened(watch: Watch, address: str, width: int) -> Page:
-    return watch(address, viewport={"width": width, "height": 900}).page
+Pages = dict[int, Page]
 
 
-@pytest.mark.parametrize("study", ["six_frameworks_page", "trained_page", "inferred_page"])
-def test_nothing_scrolls_sideways_on_a_phone(watch: Watch, study: str, request: pytest.FixtureRequest) -> None:
-    page = opened(watch, request.getfixturevalue(study), 400)
+def shown(browser: Browser, address: str) -> Iterator[Pages]:
+    """The page at both widths, drawn."""
+    contexts = {width: browser.new_context(viewport={"width": width, "height": 900}) for width in WIDTHS}
+    pages = {width: context.new_page() for width, context in contexts.items()}
+    for page in pages.values():
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(address)
+        page.wait_for_selector("html[data-ready]", state="attached")
+    yield pages
+    for context in contexts.values():
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def six(browser: Browser, six_frameworks_page: str) -> Iterator[Pages]:
+    """A report of six frameworks, 108 configurations and 36 series."""
+    yield from shown(browser, six_frameworks_page)
+
+
+@pytest.fixture(scope="module")
+def trained(browser: Browser, trained_page: str) -> Iterator[Pages]:
+    """A report of trainings to a target."""
+    yield from shown(browser, trained_page)
+
+
+@pytest.fixture(scope="module")
+def inferred(browser: Browser, inferred_page: str) -> Iterator[Pages]:
+    """A report of an inference."""
+    yield from shown(browser, inferred_page)
+
+
+@pytest.mark.parametrize("study", ["six", "trained", "inferred"])
+def test_nothing_scrolls_sideways_on_a_phone(study: str, request: pytest.FixtureRequest) -> None:
+    page = request.getfixturevalue(study)[400]
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert page.evaluate(SIDEWAYS) == []
     assert max(page.eval_on_selector_all("svg.main-svg", "all => all.map(one => one.clientWidth)")) <= 400
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_row_is_named_by_all_factors_that_vary_and_its_name_is_not_cut(
-    watch: Watch, six_frameworks_page: str, width: int
-) -> None:
-    page = opened(watch, six_frameworks_page, width)
+def test_a_row_is_named_by_all_factors_that_vary_and_its_name_is_not_cut(six: Pages, width: int) -> None:
+    page = six[width]
     names = page.locator("[data-chart=step-time]").evaluate(NAMES)
     assert len(names) == 20
     factors = ("framework=", "batch_size=", "workers=", "strategy=")
@@ -49,8 +77,8 @@ def test_a_row_is_named_by_all_factors_that_vary_and_its_name_is_not_cut(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_legends_cover_nothing(watch: Watch, six_frameworks_page: str, width: int) -> None:
-    page = opened(watch, six_frameworks_page, width)
+def test_legends_cover_nothing(six: Pages, width: int) -> None:
+    page = six[width]
     assert page.locator("svg .legend").count() == 0
     for name in ("phases", "speed-up", "communication", "predicted", "forecast"):
         legend, chart = page.locator(f"[data-legend={name}]"), page.locator(f"[data-chart={name}]")
@@ -61,21 +89,21 @@ def test_legends_cover_nothing(watch: Watch, six_frameworks_page: str, width: in
         assert above["width"] <= width
 
 
-def test_an_entry_of_a_legend_hides_its_series(watch: Watch, six_frameworks_page: str) -> None:
-    page = opened(watch, six_frameworks_page, 1280)
+def test_an_entry_of_a_legend_hides_its_series(six: Pages) -> None:
+    page = six[1280]
     drawn = "document.querySelectorAll('[data-chart=speed-up] .scatterlayer .trace').length"
     before = page.evaluate(drawn)
     entry = page.locator("[data-legend=speed-up] button", has_text="batch_size=16, strategy=sync")
     entry.click()
     page.wait_for_function(f"{drawn} === {before - 6}")
     assert entry.get_attribute("aria-pressed") == "false"
+    entry.click()
+    page.wait_for_function(f"{drawn} === {before}")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_many_series_are_small_multiples_and_none_is_left_out(
-    watch: Watch, six_frameworks_page: str, width: int
-) -> None:
-    page = opened(watch, six_frameworks_page, width)
+def test_many_series_are_small_multiples_and_none_is_left_out(six: Pages, width: int) -> None:
+    page = six[width]
     chart = page.locator("[data-chart=speed-up]")
     assert chart.evaluate(PANELS) == 6
     assert chart.locator(".scatterlayer .trace").count() == 36 + 6  # and the ideal in each panel
@@ -92,14 +120,14 @@ def _panels(page: Page) -> list[Any]:
     )
 
 
-def test_a_chart_says_what_it_leaves_out(watch: Watch, six_frameworks_page: str) -> None:
-    page = opened(watch, six_frameworks_page, 1280)
+def test_a_chart_says_what_it_leaves_out(six: Pages) -> None:
+    page = six[1280]
     assert "20 of 108 configurations are shown" in page.locator("#step-time").inner_text()
     assert "are shown" not in page.locator("#speed-up").inner_text()
 
 
-def test_the_answer_keeps_its_findings_beside_the_models(watch: Watch, six_frameworks_page: str) -> None:
-    page = opened(watch, six_frameworks_page, 1280)
+def test_the_answer_keeps_its_findings_beside_the_models(six: Pages) -> None:
+    page = six[1280]
     answer = page.locator("#answer")
     assert page.locator("#answer a[href='#frameworks']").count() == 1
     assert page.locator("#answer a[href='#speed-up']").count() == 1
@@ -107,22 +135,22 @@ def test_the_answer_keeps_its_findings_beside_the_models(watch: Watch, six_frame
     assert "predicts" in page.locator("#predicted .note").inner_text()
 
 
-def test_every_sentence_below_a_chart_names_its_configuration(watch: Watch, six_frameworks_page: str) -> None:
-    page = opened(watch, six_frameworks_page, 1280)
+def test_every_sentence_below_a_chart_names_its_configuration(six: Pages) -> None:
+    page = six[1280]
     notes = page.locator("#speed-up .note, #imbalance .note").all_inner_texts()
     assert notes
     assert all("framework=" in note and "workers=" in note for note in notes)
 
 
-def test_frameworks_stand_in_order_with_those_that_cannot_be_told_apart(watch: Watch, six_frameworks_page: str) -> None:
-    page = opened(watch, six_frameworks_page, 1280)
+def test_frameworks_stand_in_order_with_those_that_cannot_be_told_apart(six: Pages) -> None:
+    page = six[1280]
     cells = page.locator("[data-table=frameworks] tbody td:first-child").all_inner_texts()
     assert cells == ["torch", "tensorflow", "jax", "mxnet", "chainer", "velox"]
     assert "velox" in page.locator("[data-table=frameworks] tbody tr").first.inner_text()
 
 
-def test_frameworks_are_compared_in_pairs(watch: Watch, six_frameworks_page: str) -> None:
-    page = opened(watch, six_frameworks_page, 1280)
+def test_frameworks_are_compared_in_pairs(six: Pages) -> None:
+    page = six[1280]
     assert page.locator("[data-chart=frameworks] .ytick").count() == 15
     rows = page.locator("[data-table=framework-pairs] tbody tr").all_inner_texts()
     throughput = [row for row in rows if row.startswith("throughput")]
@@ -131,8 +159,8 @@ def test_frameworks_are_compared_in_pairs(watch: Watch, six_frameworks_page: str
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_training_shows_who_reached_the_target_and_who_did_not(watch: Watch, trained_page: str, width: int) -> None:
-    page = opened(watch, trained_page, width)
+def test_a_training_shows_who_reached_the_target_and_who_did_not(trained: Pages, width: int) -> None:
+    page = trained[width]
     first = page.locator("#answer li").first
     assert "90 %" in first.inner_text()
     assert first.locator("a[href='#time-to-accuracy']").count() == 1
@@ -145,8 +173,8 @@ def test_a_training_shows_who_reached_the_target_and_who_did_not(watch: Watch, t
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_an_inference_shows_p50_p95_p99_and_the_throughput(watch: Watch, inferred_page: str, width: int) -> None:
-    page = opened(watch, inferred_page, width)
+def test_an_inference_shows_p50_p95_p99_and_the_throughput(inferred: Pages, width: int) -> None:
+    page = inferred[width]
     assert "p50" in page.locator("#answer li").first.inner_text()
     assert page.locator("[data-legend=latency] button").all_inner_texts() == ["p50", "p95", "p99"]
     assert page.locator("[data-chart=latency] .scatterlayer .point").count() == 6
