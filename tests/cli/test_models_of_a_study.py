@@ -22,7 +22,7 @@ def test_from_a_study_to_a_prediction(steplab, study):
     assert fitted.code == 0, fitted.err
     assert "roles inferred: extrinsic batch_size, workers" in fitted.err
     assert not any(name in fitted.out for name in MEASURED)
-    assert 'next: steplab predict m.json --at "batch_size=64,workers=4"' in fitted.err
+    assert "next: steplab predict m.json --at batch_size=64,workers=4" in fitted.err
     told = steplab("predict", "m.json", "--at", "batch_size=64,workers=8", env=NARROW)
     assert "OUTSIDE: workers" in told.out
     assert width(told.out) <= 80

@@ -207,7 +207,7 @@ def million(tmp_path: Path, design: str = "replicates = 1") -> Path:
 def test_of_a_million_trials_a_command_makes_only_a_few(
     mode: tuple[str, ...], tmp_path: Path, in_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from steplab.api.measuring.plan import MOST_GUESSED
+    from steplab.api.measuring.estimate import MOST_GUESSED
     from steplab.design import configurations
 
     made: list[object] = []

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BARS = "▁▂▃▄▅▆▇█"
+WORTH_SHOWING = 1.005  # an imbalance: below, the column says 1.00 in every row
 FEWEST = 3  # rows of a table, however long they are
 WORKERS_OF_A_LAW = 3  # numbers of workers: a line through two points says nothing of a third
 
@@ -97,7 +98,10 @@ def configurations(view: View) -> None:
 
     def tabulate(groups: Sequence[Group]) -> Table:
         columns = [_heading(analysis.varied), "t_iter", "95 % interval", "samples/s", "S", "eff.", "LIF"]
-        return filled_table(columns, [_cells(group, analysis) for group in groups], title=title)
+        rows = [_cells(group, analysis) for group in groups]
+        if not any(group.lif and group.lif >= WORTH_SHOWING for group in groups):
+            rows = [[*row[:-1], ""] for row in rows]
+        return filled_table(columns, rows, title=title)
 
     view.fitting(tabulate, analysis.groups)
 

@@ -107,7 +107,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         # Text gives way first: it can be broken between words, and a number in two lines is another number.
-        made.add_column(column, justify="left" if i < left else "right", overflow="fold", no_wrap=i >= left)
+        if i < left:
+            made.add_column(column, overflow="fold")
+        else:
+            made.add_column(column, justify="right", overflow="ellipsis", no_wrap=True)
     for row in rows:
         made.add_row(*("-" if cell is None else str(cell) for cell in row))
     return made

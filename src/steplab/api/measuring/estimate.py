@@ -65,6 +65,7 @@ class Expectation:
     took: dict[Shape, Took] = field(default_factory=dict)  # in this folder
     before: Mapping[Shape, Took] = field(default_factory=remembered)  # in other studies, on this machine
     _guesses: dict[tuple[tuple[str, object], ...], Guess] = field(default_factory=dict)
+    _some: dict[str, Guess] = field(default_factory=dict)  # of a large plan
     _flops: dict[int, float] = field(default_factory=dict)  # of a sample, by the network's graph
     _graphs: list[Graph] = field(default_factory=list)  # held, so that no other takes their place
 
@@ -148,8 +149,10 @@ class Expectation:
         """The trials that are not done, each by its id; of a large plan some that stand for all."""
         if len(trials) <= MOST_EXACT:
             return {trial.id: self.guess(trial.config) for trial in trials.without(done)}
-        rows = np.random.default_rng(0).choice(len(trials.configurations), MOST_GUESSED)
-        return {str(row): self.guess(trials.configurations[int(row)]) for row in rows}
+        if not self._some:
+            rows = np.random.default_rng(0).choice(len(trials.configurations), MOST_GUESSED)
+            self._some = {str(row): self.guess(trials.configurations[int(row)]) for row in rows}
+        return self._some
 
 
 def _corrected(above: float, level: list[Took]) -> float:
