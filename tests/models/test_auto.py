@@ -45,23 +45,35 @@ def test_models_that_search_are_tried_with_few_columns_or_when_asked_for():
     assert [t.model for t in asked.trials_] == ["pmnf", "linear"]
 
 
-def candidates(*others):
-    return [Candidate("hybrid", 4.0, 6.0, "", (3.0, 5.0, 5.0, 7.0)), *others]
+def tried(name, *each):
+    return Candidate(name, float(np.mean(each[:3])), float(np.mean(each[3:])), "", each)
+
+
+PHYSICS = tried("hybrid", 3.0, 4.0, 5.0, 5.0, 6.0, 7.0, 5.0, 6.0, 7.0)
 
 
 def test_physics_is_kept_against_what_is_better_by_less_than_a_margin():
-    close = Candidate("quadratic", 3.8, 5.4, "", (2.8, 4.8, 4.4, 6.4))
-    assert chosen_candidate(candidates(close)).model == "hybrid"
+    close = tried("quadratic", 2.9, 3.9, 4.9, 4.7, 5.7, 6.7, 4.7, 5.7, 6.7)
+    assert chosen_candidate([PHYSICS, close]).model == "hybrid"
 
 
 def test_physics_is_kept_against_what_is_better_at_one_border_only():
-    lucky = Candidate("quadratic", 4.0, 4.0, "", (3.5, 4.5, 5.5, 2.5))
-    assert chosen_candidate(candidates(lucky)).model == "hybrid"
+    lucky = tried("quadratic", 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 6.0, 7.0, -5.0)
+    assert lucky.error < 0.9 * PHYSICS.error
+    assert chosen_candidate([PHYSICS, lucky]).model == "hybrid"
 
 
 def test_what_is_clearly_better_everywhere_is_chosen_before_physics():
-    better = Candidate("quadratic", 2.0, 3.0, "", (1.0, 3.0, 2.5, 3.5))
-    assert chosen_candidate(candidates(better, Candidate("linear", None, None, "broken"))).model == "quadratic"
+    better = tried("quadratic", 2.0, 3.0, 4.0, 3.0, 4.0, 5.0, 3.0, 4.0, 5.0)
+    assert chosen_candidate([PHYSICS, better, Candidate("linear", None, None, "broken")]).model == "quadratic"
+
+
+def test_with_few_borders_another_must_halve_the_error():
+    physics, better, half = (tried(name, *each) for name, each in (
+        ("hybrid", (4.0, 4.0, 4.0, 6.0)), ("linear", (3.0, 3.0, 3.0, 4.0)), ("linear", (1.0, 1.0, 1.0, 2.0))
+    ))  # fmt: skip
+    assert chosen_candidate([physics, better]).model == "hybrid"
+    assert chosen_candidate([physics, half]).model == "linear"
 
 
 def test_the_law_of_ssgd_takes_part_under_the_names_that_tables_use():

@@ -4,6 +4,7 @@ import pytest
 
 from steplab.core.errors import ModelError, NotEnoughData
 from steplab.models.generic import Generic
+from steplab.models.solvers.parameter_intervals import covariance, evidence, slopes
 
 TRUTH = {
     ("filters", "a"): 0.5, ("filters", "p"): 0.8, ("kernel", "a"): 0.2, ("kernel", "p"): 2.0,
@@ -211,3 +212,14 @@ def test_weak_priors_hold_powers_that_few_noisy_rows_do_not_tell():
     held, free = (Generic(extrinsic=("workers", "batch_size"), form=form).fit(X, y) for form in ("steps", "source"))
     powers = [abs(model.expression_.scale["workers"]) for model in (held, free)]
     assert powers[0] < powers[1]
+
+
+def test_more_terms_than_rows_are_no_failure_of_the_judgement():
+    X, y = scaled_by_workers(lambda n, b: 0.01 + 2e-4 * b + 0.03 * (n > 1))
+    few = [0, 9, 18, 27, 4, 13, 22, 31]
+    model = Generic(extrinsic=("workers", "batch_size")).fit(X.iloc[few], y.iloc[few])
+    assert np.isfinite(model.predict_interval(X)[0]).all()
+    made = slopes(model.expression_, {c: X[c].to_numpy()[:2] for c in X})
+    jacobian = np.column_stack([slope.column for slope in made])
+    known = evidence(jacobian, np.ones(2), np.array([1.0, 1.1]), np.ones(2), squared=True)
+    assert covariance(known, None)[0].shape == (len(made), len(made)) and len(made) > 2

@@ -22,8 +22,9 @@ from steplab.models.held_out.ranges import Split
 OFFERED = {"compare": 0, "report": 5}
 READABLE = offered("auto")
 PHYSICS = "hybrid"
-# Another model must be better than the physics by this share of its error, and by one standard error.
-MARGIN = 0.1
+# Another model must be better than the physics by this share of its error, and by one standard error. Judged at fewer
+# borders than `ENOUGH`, little is known of how models extrapolate: then it must halve the error.
+MARGIN, FEW_MARGIN, ENOUGH = 0.1, 0.5, 6
 # Choosing needs fewer rows than fitting what was chosen.
 MOST_ROWS = 300
 RANDOM_FOLDS, MOST_COLUMNS, BORDERS = 3, 3, 3
@@ -59,7 +60,8 @@ def chosen_candidate(trials: Sequence[Candidate]) -> Candidate:
     if physics is None or best is physics:
         return best
     gain = physics.error - best.error
-    return best if gain > max(MARGIN * physics.error, _standard_error(physics, best)) else physics
+    margin = MARGIN if len(physics.each) - RANDOM_FOLDS >= ENOUGH else FEW_MARGIN
+    return best if gain > max(margin * physics.error, _standard_error(physics, best)) else physics
 
 
 def _standard_error(one: Candidate, other: Candidate) -> float:
@@ -75,8 +77,8 @@ class Auto(PerformanceModel):
 
     The error is relative to the measured value. Half of it comes from random folds, half from rows beyond borders
     inside the range of up to three numeric factors, those of the scale before others. Clearly better is less by a
-    tenth and by one standard error. Models that search for their terms are tried with up to three numeric columns, or
-    if they are named.
+    tenth (by half, if there are fewer than six borders) and by one standard error. Models that search for their terms
+    are tried with up to three numeric columns, or if they are named.
     """
 
     array_options: ClassVar[Mapping[str, Any]] = {"among": ("linear", "quadratic")}  # all of them would take minutes

@@ -20,7 +20,7 @@ from steplab.models.formulas.formula import Formula
 from steplab.models.solvers import parameter_intervals
 from steplab.models.solvers.penalty import SCAN, parse_penalty
 from steplab.models.solvers.power_search import search
-from steplab.models.solvers.prepare import Prepared, prepare
+from steplab.models.solvers.prepare import Prepared, counted, prepare
 from steplab.models.solvers.varpro import Array, Penalty, mean_loss
 
 OFFERED = {"auto": 20, "compare": 0, "report": 40}
@@ -56,7 +56,8 @@ class Generic(PerformanceModel):
         distinct = {c: frame[c].nunique() for c in self.roles_.columns}
         inner = sum(2 if distinct[c] > 2 else distinct[c] - 1 for c in self.roles_.intrinsic)
         levels = sum(distinct[c] - 1 for c in self.roles_.categorical)
-        return inner + levels + sum(distinct[c] > 1 for c in self.roles_.extrinsic) + 3
+        counts = sum(map(len, counted(frame, self.roles_))) if self.form == "steps" else 0
+        return inner + levels + sum(distinct[c] > 1 for c in self.roles_.extrinsic) + counts + 3
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         choice = parse_penalty(self.penalty)

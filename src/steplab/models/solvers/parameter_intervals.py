@@ -113,6 +113,8 @@ def _bread(known: Evidence) -> tuple[Array, Array]:
     norms = np.sqrt((rows**2).sum(axis=0))
     norms[norms == 0] = 1.0
     _, sizes, directions = np.linalg.svd(np.linalg.qr(rows / norms, mode="r"))
+    # Fewer rows than parameters: what no row speaks of is flat.
+    sizes = np.concatenate([sizes, np.zeros(len(directions) - len(sizes))])
     steep = sizes > FLAT * sizes.max(initial=1e-300)
     flatness = (directions[~steep] ** 2).sum(axis=0)
     inverse = (directions[steep].T / sizes[steep] ** 2) @ directions[steep]

@@ -98,7 +98,7 @@ def _error_unit(y: Array, loss: str) -> Array:
     return np.abs(y) if loss == "relative" else np.ones(len(y))
 
 
-def _counted(frame: pd.DataFrame, roles: Roles) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def counted(frame: pd.DataFrame, roles: Roles) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The counts of workers and nodes that pass from one to several, and the count of workers with a curve."""
     parts = find_parts(frame, roles.numeric)
     counts = [c for c in (parts.workers, parts.nodes) if c]
@@ -129,7 +129,7 @@ def prepare(
     columns = [(frame[c].to_numpy() == name).astype(float) for c, known in levels.items() for name in known]
     if not levels and (ours or len(intrinsic) < max(len(roles.intrinsic), 1)):
         columns = [np.ones(len(frame))]
-    steps, logs = _counted(frame, roles) if ours else ((), ())
+    steps, logs = counted(frame, roles) if ours else ((), ())
     counts = [more_than_one(frame[c].to_numpy(float)) for c in steps]
     counts += [log_count(frame[c].to_numpy(float)) for c in logs]
     unit = float(np.median(np.abs(y))) or float(np.max(np.abs(y))) or 1.0
