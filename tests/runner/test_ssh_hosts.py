@@ -22,9 +22,7 @@ def looked(name: str, host: str = "", address: str = "10.0.0.1", seen: str = "12
 
 def test_an_environment_that_a_host_lacks_is_told() -> None:
     expect_environments(looked("a"))
-    with pytest.raises(
-        EnvironmentFault, match="the host 'a' has no environment 'torch'; make it there"
-    ):
+    with pytest.raises(EnvironmentFault, match="the host 'a' has no environment 'torch'; make it there"):
         expect_environments(looked("a", missing="torch"))
 
 
@@ -42,9 +40,7 @@ def test_a_loopback_address_is_no_way_between_hosts() -> None:
 
 def test_the_laboratory_listens_where_it_is_seen_if_that_is_its_own_address() -> None:
     assert listen_address([looked("a")]) == "127.0.0.1"
-    with pytest.raises(
-        EnvironmentFault, match=r"sees this machine at 192\.0\.2\.1, which is none of its own"
-    ):
+    with pytest.raises(EnvironmentFault, match=r"sees this machine at 192\.0\.2\.1, which is none of its own"):
         listen_address([looked("a", seen="192.0.2.1")])
 
 
