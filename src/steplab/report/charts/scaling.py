@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from steplab.analysis.summary import Group
+from steplab.core import placement
 from steplab.core.trial import Level
 from steplab.report.charts.labels import in_a_line
 from steplab.report.charts.small_multiples import MOST_LINES, grid, some
@@ -38,7 +39,8 @@ class Line:
 
 def speedup(data: ReportData) -> Drawn | None:
     """Speed-up and efficiency, one line for each configuration but its workers."""
-    others = tuple(name for name in data.analysis.varied if name != "workers")
+    scale = next((name for name in placement.FACTORS if name in data.analysis.varied), "workers")
+    others = tuple(name for name in data.analysis.varied if name != scale)
     lines = _lines(data, others)
     if not lines:
         return None
@@ -51,9 +53,9 @@ def _lines(data: ReportData, others: tuple[str, ...]) -> list[Line]:
     """The series with a speed-up, the most efficient first."""
     points: dict[tuple[Level | None, ...], list[tuple[int, Group]]] = {}
     for group in data.analysis.groups:
-        if group.speedup and "workers" in group.factors:
+        if group.speedup:
             key = tuple(group.factors.get(name) for name in others)
-            points.setdefault(key, []).append((int(group.factors["workers"]), group))
+            points.setdefault(key, []).append((group.workers, group))
     lines = [
         Line({name: level for name, level in zip(others, key, strict=True) if level is not None}, tuple(line))
         for key, line in ((key, sorted(line, key=lambda point: point[0])) for key, line in points.items())
