@@ -103,9 +103,13 @@ def test_a_trial_in_a_box_says_where_each_rank_was(net: Net, write: Write, stepl
 def test_nodes_scale_as_workers_do(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
     study = write(nodes=[1, 2, 3], placement=f"net:{net.name}")
     assert steplab("run", study, "--out", "out").code == 0
-    (series,) = opened(study.parent / "out").analyze().analysis.scaling
+    findings = opened(study.parent / "out").analyze()
+    (series,) = findings.analysis.scaling
     assert [point.workers for point in series.points] == [1, 2, 3]
     assert "nodes" not in series.factors
+    assert steplab("analyze", "out").code == 0
+    chart = findings.figure("speed-up")
+    assert list(next(line.x for line in chart.data if line.name != "ideal")) == [1, 2, 3]
 
 
 def test_several_ranks_on_a_host_are_numbered_there(net: Net, write: Write, steplab: Callable[..., Any]) -> None:

@@ -57,7 +57,9 @@ class Configurations:
 
     @property
     def scale(self) -> str:
-        """The factor that counts the workers: itself, or the nodes that a study gives in its place."""
+        """The factor that the number of workers follows: itself, or the nodes that a study gives in its place."""
+        if len(set(self.workers.tolist())) < 2:
+            return "workers"  # it follows nothing, whatever an imported table calls nodes
         return next((name for name in placement.FACTORS if name in self.keys), "workers")
 
     @cached_property

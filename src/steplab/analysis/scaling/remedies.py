@@ -113,7 +113,7 @@ def _batch(now: Situation) -> Help | None:
 
 def _fewer_ranks(now: Situation) -> Help | None:
     """Fewer workers, where they were measured to do more."""
-    fewer = [at for at in _siblings(now, "workers") if now.cells.workers[at] < now.workers]
+    fewer = [at for at in _siblings(now, now.cells.scale) if now.cells.workers[at] < now.workers]
     best = max(fewer, key=lambda at: now.groups[at].throughput)
     n = int(now.cells.workers[best])
     return _measured(now, best, "fewer-ranks", f"{n} worker{'s' if n > 1 else ''} instead of {now.workers}")

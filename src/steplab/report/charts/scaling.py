@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from steplab.analysis.summary import Group
+from steplab.core import placement
 from steplab.core.plain_text import plain
 from steplab.report.charts.style import GREY, finish, series, whiskers
 from steplab.report.data import ReportData, label
@@ -34,12 +35,18 @@ def speedup(data: ReportData) -> go.Figure | None:
 
 def _lines(data: ReportData) -> dict[str, Line]:
     """The configurations with a speed-up, by everything but their workers."""
-    others = tuple(name for name in data.analysis.varied if name != "workers")
+    scale = next((name for name in placement.FACTORS if name in data.analysis.varied), "workers")
+    others = tuple(name for name in data.analysis.varied if name != scale)
     lines: dict[str, Line] = {}
     for group in data.analysis.groups:
-        if group.speedup and "workers" in group.factors:
-            lines.setdefault(label(group, others), []).append((int(group.factors["workers"]), group))
+        if group.speedup and scale in group.factors:
+            lines.setdefault(label(group, others), []).append((_workers(group, scale), group))
     return {name: sorted(line, key=lambda point: point[0]) for name, line in lines.items() if len(line) > 1}
+
+
+def _workers(group: Group, scale: str) -> int:
+    """As said, or as many as its nodes have."""
+    return int(group.factors[scale]) if scale == "workers" else placement.grid(group.factors).workers
 
 
 def _chosen(lines: dict[str, Line]) -> list[tuple[str, Line]]:
