@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.statistics.all_pairs import surely_longer
 from steplab.analysis.statistics.intervals import Interval, median_intervals
-from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.core.trial import Level
 
 Array = NDArray[np.float64]
@@ -150,7 +150,7 @@ def _order(level: Level) -> tuple[bool, float, str]:
 
 def _ranked(engines: Sequence[Latency]) -> list[Latency]:
     ordered = sorted(engines, key=lambda one: one.p50.median)
-    higher = surely_slower([1.0 / one.p50.median for one in ordered], [one.p50 for one in ordered])
+    higher = surely_longer([one.p50 for one in ordered])
     return [
         replace(one, standing="lowest" if not at else "higher" if sure else "not told apart")
         for at, (one, sure) in enumerate(zip(ordered, higher, strict=True))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from steplab.analysis.labels import NAMED, label
 from steplab.analysis.latency import ENGINE, QUANTILES, Inference, Latency, Setting, fewest
+from steplab.analysis.statistics.all_pairs import surely_longer
 from steplab.analysis.statistics.intervals import Interval
-from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.analysis.study import Analysis
 from steplab.core.units import count, seconds, span
 
@@ -61,7 +61,7 @@ def _tail(setting: Setting, own: Sequence[str]) -> str:
     first, known = setting.engines[0], [one.p99 for one in setting.engines if one.p99 is not None]
     if first.p99 is None or len(known) < len(setting.engines):
         return ""
-    if not surely_slower([1.0 / p99.median for p99 in known], known)[0]:
+    if not surely_longer(known)[0]:
         return ""
     at = min(range(len(known)), key=lambda at: known[at].median)
     p99 = f"{seconds(known[at].median)} against {seconds(first.p99.median)}"

@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.statistics.all_pairs import surely_longer
 from steplab.analysis.statistics.intervals import Interval, median_intervals
-from steplab.analysis.statistics.slower_than_best import surely_slower
 from steplab.core.trial import Level
 
 # Of a configuration, beside the one whose runs all reached the target in the least median time.
@@ -136,7 +136,7 @@ def _reports(each: Sequence[Sequence[AccuracyCurve]], target: float | None) -> l
     unknown = (float("nan"), float("nan"))
     seconds = [np.array([point.seconds for point in times[at] if point is not None]) for at in whole]
     intervals = dict(zip(whole, median_intervals(seconds, [unknown] * len(whole)), strict=True)) if whole else {}
-    later = surely_slower([1.0 / intervals[at].median for at in whole], [intervals[at] for at in whole])
+    later = surely_longer([intervals[at] for at in whole])
     soonest = min(whole, key=lambda at: intervals[at].median, default=-1)
     verdicts: dict[int, Standing] = {
         at: "soonest" if at == soonest else "later" if sure else "not told apart"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steplab.analysis.statistics.differences import critical
+from steplab.analysis.statistics.differences import ROUNDING, critical
 from steplab.analysis.statistics.intervals import Interval
 from steplab.analysis.statistics.variances import joint_freedom
 
@@ -44,3 +44,18 @@ class AllPairs:
         known = np.stack([freedom, np.full_like(freedom, self.freedom[at])], axis=-1)
         pairs = len(self.error) * (len(self.error) - 1) / 2
         return np.asarray(critical(joint_freedom(squares, known, self.pool), pairs) * np.sqrt(squares.sum(axis=-1)))
+
+
+def surely_longer(times: Sequence[Interval]) -> list[bool]:
+    """Whether each time is surely not the shortest of all; a single trial is told from nothing.
+
+    >>> short, long = (Interval(t, 0.99 * t, 1.01 * t, 5, "moderated", error=0.005, freedom=20.0) for t in (1.0, 2.0))
+    >>> surely_longer([long, short, short])
+    [True, False, False]
+    """
+    if len(times) < 2:
+        return [False] * len(times)
+    logs = np.log([interval.median for interval in times])
+    shortest = int(np.argmin(logs))
+    halves = np.maximum(AllPairs.of(times).halves(shortest), ROUNDING)
+    return [bool(sure) for sure in logs - logs[shortest] > halves]
