@@ -46,7 +46,7 @@ def medians(rng: np.random.Generator, spreads: list[float], replicates: list[int
         groups = [np.exp(s * rng.standard_normal(n)) for s, n in zip(spreads, replicates, strict=True)]
         found = median_intervals(groups, [(np.nan, np.nan)] * len(groups))
         hits.append([one.low <= 1.0 <= one.high for one in found])
-        groups = [Group({}, one, {}, None, 1.0 / one.median, None) for one in found]
+        groups = [Group({}, one, {}, None, 1.0 / one.median, 1.0 / one.median, None) for one in found]
         false += len(Pairs(groups, {}).equal_to_best()) < len(groups)
     covered = np.array(hits)
     return [float(covered[:, ~noisy].mean()), float(covered[:, noisy].mean()), false / studies]

@@ -84,7 +84,7 @@ def test_no_sentence_claims_an_effect_that_may_be_noise() -> None:
 
 def equal_to_best(throughputs: list[float], interval: Interval) -> list[int]:
     """The positions of the fastest configuration and of those that cannot be told from it."""
-    groups = [Group({}, interval, {}, None, throughput, None) for throughput in throughputs]
+    groups = [Group({}, interval, {}, None, throughput, throughput, None) for throughput in throughputs]
     return Pairs(groups, {}).equal_to_best()
 
 

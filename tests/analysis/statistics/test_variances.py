@@ -34,7 +34,7 @@ def test_intervals_cover_the_calm_and_the_noisy_and_false_claims_are_rare(mix: s
         groups = [np.exp(s * rng.standard_normal(n)) for s, n in zip(spreads, replicates, strict=True)]
         found = median_intervals(groups, [(np.nan, np.nan)] * len(groups))
         hits.append([one.low <= 1.0 <= one.high for one in found])
-        groups = [Group({}, one, {}, None, 1.0 / one.median, None) for one in found]
+        groups = [Group({}, one, {}, None, 1.0 / one.median, 1.0 / one.median, None) for one in found]
         false += len(Pairs(groups, {}).equal_to_best()) < len(groups)
     covered = np.array(hits).mean(axis=0)
     noisy = slice(11, 12) if mix == "one" else slice(6, 12)
