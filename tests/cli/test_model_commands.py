@@ -45,7 +45,7 @@ def test_fit_then_predict(steplab, csv, tmp_path):
     model = tmp_path / "model.json"
     told = steplab("fit", csv, "--target", "Time (s)", "--out", model, "--json")
     document = json.loads(told.stdout)
-    assert document["model"] == "generic"
+    assert document["model"] == "auto" and "was chosen" in document["why"]
     assert {"name", "symbol", "value", "low", "high", "identified"} <= set(document["parameters"][0])
     assert {"mae", "mape", "rmse", "r2"} == set(document["train"])
     assert "roles inferred: extrinsic batch_size, workers" in told.stderr
@@ -53,7 +53,15 @@ def test_fit_then_predict(steplab, csv, tmp_path):
     near, far = json.loads(steplab("predict", model, *asked, "--json").stdout)["predictions"]
     assert near["low"] < 1.9 < near["high"]
     assert near["inside"] and not far["inside"]
-    assert "OUTSIDE: workers" in steplab("predict", model, *asked).stdout
+    # From three counts of workers nobody can tell how the error grows beyond them.
+    assert (far["low"], far["high"]) == (None, None) and "no interval can be given" in far["note"]
+    told = steplab("predict", model, *asked)
+    assert "OUTSIDE: workers" in told.stdout and "too few values of workers" in told.stderr
+
+
+def test_a_penalty_asks_for_the_generic_model(steplab, csv):
+    told = steplab("fit", csv, "--target", "time", "--penalty", "l2:0.001", "--json")
+    assert json.loads(told.stdout)["model"] == "generic"
 
 
 def test_fit_prints_a_formula_without_out(steplab, csv):

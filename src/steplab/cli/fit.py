@@ -52,7 +52,8 @@ def fit(
     given = {key: value for key, value in (("penalty", penalty), ("loss", loss)) if value is not None}
     split = [text.partition("=") for text in option or ()]
     fitted = steplab.fit(
-        source, model, target,
+        # A penalty and a loss are options of the generic model: who asks for them means it.
+        source, "generic" if given and model == "auto" else model, target,
         intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
         options=given | {key: value for key, _, value in split},
     )  # fmt: skip
