@@ -99,6 +99,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "studies").mkdir()
     (folder / "studies" / "demo.toml").write_text(DEMO)
     typed("steplab run studies/demo.toml --out runs/demo", folder)
+    typed("cp -r runs/demo runs/upgraded", folder)
     (folder / "times.csv").write_text(table())
     roles = "--extrinsic batch_size,workers --categorical strategy"
     typed(f"steplab fit runs/demo --target t_iter {roles} --out model.json", folder)

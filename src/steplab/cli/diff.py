@@ -22,7 +22,7 @@ SHOWN = 20
 SLOWER = 3
 
 
-@app.command(epilog="Example: steplab diff runs/before runs/after --fail-above 5%")
+@app.command(epilog="Example: steplab diff runs/demo runs/upgraded --fail-above 5%")
 def diff(
     before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The folder of a study.")],
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="The folder of the study to compare with it.")],
@@ -40,7 +40,7 @@ def diff(
 
     Exit code 3: with --fail-above, a slow-down of a configuration or of the mean of all is beyond doubt larger.
 
-    Example: steplab diff runs/before runs/after --fail-above 5%
+    Example: steplab diff runs/demo runs/upgraded --fail-above 5%
     """
     allowed = _share(fail_above) if fail_above else None
     studies = steplab.open(before), steplab.open(after)
