@@ -47,6 +47,8 @@ warmup = 2
 CALLS: dict[str, list[str]] = {
     "analyze": ["analyze {folder} --json"],
     "compare": ["compare {folder} --models linear --json"],
+    "cancel": ["cancel {folder} --json"],
+    "diff": ["diff {folder} {folder} --json"],
     "export": ["export {folder} --to {out}/t.csv --json", "export {folder} --table trace --to {out}/t.json --json"],
     "fit": ["fit {folder} --model linear --json"],
     "import": ["import csv {out}/times.csv --out {folder} --json"],
@@ -65,6 +67,7 @@ TAKES_NO_STUDY = {
     "doctor": "takes no folder",
     "env": "takes the names of environments",
     "inspect": "takes a network or an ONNX file",
+    "net": "takes the name of a cluster in a box",
 }
 MAKES_A_FOLDER = ("import", "init")  # these want one that is not there yet
 WANTS_A_FILE = ("predict",)

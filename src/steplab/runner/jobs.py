@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from steplab.core import catalogue
+from steplab.core import catalogue, placement
 from steplab.core.resolution import Resolved, data_spec
 from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.data.datasets import DataSource
@@ -37,10 +37,11 @@ def shape(resolved: Resolved) -> Shape:
     return Shape(resolved.placement, resolved.nodes, each, resolved.threads, resolved.device)
 
 
-def shapes(trials: Plan) -> list[Shape]:
-    """The different shapes of a plan's trials."""
-    rows = trials.configurations.distinct(GROUP_FACTORS).first
-    return sorted({shape(trials.resolved(int(row))) for row in rows})
+def hosts_wanted(trials: Plan) -> list[tuple[str, int]]:
+    """The placements of a plan's trials, each with the nodes that they want; few factors decide, however many vary."""
+    rows = trials.configurations.distinct(("placement", *placement.FACTORS)).first
+    needed = map(trials.resolved, map(int, rows))
+    return sorted({(resolved.placement, resolved.nodes) for resolved in needed})
 
 
 def group_key(resolved: Resolved) -> GroupKey:

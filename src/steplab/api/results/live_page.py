@@ -39,7 +39,7 @@ def serve(
     `allow_remote` is true. It takes both signals while it serves: it is for a program of its own, not for a notebook.
     """
     if not (allow_remote or live.is_loopback(host)):
-        hint = "allow remote readers if everyone who reaches this machine may read the study"
+        hint = "give allow_remote (--allow-remote) if everyone who reaches this machine may read the study"
         raise InputError("this address is not on loopback", where=f"host {host}", hint=hint)
     view = View(Path(folder))
     view.look()

@@ -11,7 +11,7 @@ from steplab.runner.campaign import Campaign
 from steplab.runner.environments import registry
 from steplab.runner.executors import settings
 from steplab.runner.interrupts import Stop
-from steplab.runner.jobs import GROUP_FACTORS, shapes
+from steplab.runner.jobs import GROUP_FACTORS, hosts_wanted
 from steplab.runner.ssh_hosts import SshHosts
 from steplab.study.executors import HostsSettings
 from steplab.study.sections import Study
@@ -31,12 +31,12 @@ class HostsExecutor:
         if not self.names:
             hint = f"write names = ['a', 'b'] into [executor.hosts] of the study or of {profile_file()}"
             raise InputError("the executor 'hosts' knows no hosts", where=str(self.study.path), hint=hint)
-        wanted = shapes(trials)
-        if elsewhere := next((shape.placement for shape in wanted if shape.placement), ""):
+        wanted = hosts_wanted(trials)
+        if elsewhere := next((placement for placement, _ in wanted if placement), ""):
             hint = "leave placement out, or use --executor local"
             raise InputError(f"{elsewhere} is on this machine, not on other hosts", hint=hint)
         self._hosts = SshHosts(self.names, _pythons(trials))
-        self._hosts.check(max(shape.nodes for shape in wanted))
+        self._hosts.check(max(nodes for _, nodes in wanted))
 
     def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:
         """Run it here; the ranks are there."""

@@ -9,7 +9,7 @@ from steplab.design.plan import Plan
 from steplab.runner.box import Box
 from steplab.runner.campaign import Campaign
 from steplab.runner.interrupts import Stop
-from steplab.runner.jobs import shapes
+from steplab.runner.jobs import hosts_wanted
 from steplab.runner.nets.net import find
 from steplab.study.sections import Study
 
@@ -22,13 +22,13 @@ class LocalExecutor:
 
     def check(self, trials: Plan) -> None:
         """Several hosts are only in a net that is up and large enough."""
-        for shape in shapes(trials):
-            if shape.nodes > 1 and not shape.placement:
-                what = f"trials on {shape.nodes} nodes cannot run on this machine alone"
+        for placement, nodes in hosts_wanted(trials):
+            if nodes > 1 and not placement:
+                what = f"trials on {nodes} nodes cannot run on this machine alone"
                 hint = "use --executor hosts or slurm, or placement = 'net:NAME' for a cluster in a box"
                 raise InputError(what, where=str(self.study.path), hint=hint)
-            if shape.placement and len(hosts := find(shape.placement).hosts) < shape.nodes:
-                what = f"{shape.placement} has {len(hosts)} hosts, but there are trials on {shape.nodes} nodes"
+            if placement and len(hosts := find(placement).hosts) < nodes:
+                what = f"{placement} has {len(hosts)} hosts, but there are trials on {nodes} nodes"
                 raise InputError(what, where=str(self.study.path), hint="make a larger net, or use fewer nodes")
 
     def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:

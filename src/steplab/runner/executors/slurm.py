@@ -9,7 +9,7 @@ from steplab.design.plan import Plan, plan
 from steplab.runner.campaign import Campaign
 from steplab.runner.executors import settings
 from steplab.runner.interrupts import Stop
-from steplab.runner.jobs import shapes
+from steplab.runner.jobs import hosts_wanted
 from steplab.runner.slurm.executor import NAME, SlurmCampaign, require_commands
 from steplab.store.paths import StudyFolder
 from steplab.study.sections import Study
@@ -26,7 +26,7 @@ class SlurmExecutor:
     def check(self, trials: Plan) -> None:
         """Slurm's commands are needed here, and its nodes are no boxes."""
         require_commands()
-        if any(shape.placement for shape in shapes(trials)):
+        if any(placement for placement, _ in hosts_wanted(trials)):
             hint = "use --executor local, or take the factor placement out"
             raise InputError("a cluster in a box is not Slurm's", where=str(self.study.path), hint=hint)
 
