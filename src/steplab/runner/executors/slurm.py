@@ -40,7 +40,7 @@ class SlurmExecutor:
 
     def _campaign(self, campaign: Campaign) -> SlurmCampaign:
         folder = StudyFolder(campaign.folder.root.resolve())  # jobs begin in another place
-        partial = len(campaign.trials) < len(plan(campaign.study))
+        partial = len(campaign.trials) < len(plan(campaign.study, campaign.own_code))
         return SlurmCampaign(
             campaign.study, campaign.trials, folder, self.settings, campaign.modules, campaign.observer, partial
         )

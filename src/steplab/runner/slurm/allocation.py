@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -30,6 +30,7 @@ from steplab.runner.slurm import commands
 from steplab.runner.slurm.forecast import Forecast
 from steplab.runner.slurm.nodes import Allocation
 from steplab.runner.slurm.shapes import shapes
+from steplab.store.own_code_file import read_own_code
 from steplab.store.paths import StudyFolder
 from steplab.store.submissions import LastWord, Ledger, Submission
 from steplab.study.file import read_study
@@ -94,14 +95,15 @@ class Laboratory:
 
     def _run(self) -> None:
         study = read_study(self.folder.study, self.folder.read)
-        trials = self._trials(plan(study))
+        own_code = replace(read_own_code(self.folder), folder=self.modules)  # as it was when the jobs were submitted
+        trials = self._trials(plan(study, own_code))
         if not len(trials):
             return
         self._notes.forecast = Forecast.of(self.folder, trials)
         _check_environments(trials)
         campaign = Campaign(
             study, trials, self.folder, self.modules, self._notes, cluster=Allocation(), submission=self.submission.id,
-            admits=self._in_time,
+            admits=self._in_time, own_code=own_code,
         )  # fmt: skip
         campaign.run(self.stop)
 
