@@ -93,12 +93,12 @@ def latency(view: View) -> None:
 def configurations(view: View) -> None:
     """Every configuration: time, throughput, speed-up, imbalance."""
     analysis = view.analysis
-    scaled = any(group.speedup for group in analysis.groups)
+    scaled = any(group.speedup and group.workers > 1 for group in analysis.groups)
     title = "configurations (S: speed-up against one worker)" if scaled else "configurations"
 
     def tabulate(groups: Sequence[Group]) -> Table:
         columns = [_heading(analysis.varied), "t_iter", "95 % interval", "samples/s", "S", "eff.", "LIF"]
-        rows = [_cells(group, analysis) for group in groups]
+        rows = [_cells(group, analysis, scaled) for group in groups]
         if not any(group.lif and group.lif >= WORTH_SHOWING for group in groups):
             rows = [[*row[:-1], ""] for row in rows]
         return filled_table(columns, rows, title=title)
@@ -106,14 +106,14 @@ def configurations(view: View) -> None:
     view.fitting(tabulate, analysis.groups)
 
 
-def _cells(group: Group, analysis: Analysis) -> list[str]:
+def _cells(group: Group, analysis: Analysis, scaled: bool) -> list[str]:
     return [
         _label(group.factors, analysis.varied),
         seconds(group.t_iter.median),
         span(*group.t_iter.ends) if group.t_iter.ends else "",
         "" if group.throughput is None else rate(group.throughput),
-        f"{group.speedup.value:.2f}" if group.speedup else "",
-        f"{group.efficiency:.0%}" if group.efficiency else "",
+        f"{group.speedup.value:.2f}" if group.speedup and scaled else "",
+        f"{group.efficiency:.0%}" if group.efficiency and scaled else "",
         f"{group.lif:.2f}" if group.lif else "",
     ]
 
