@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from steplab.analysis.frameworks import Comparison
+from steplab.analysis.ranking import Place, ranking
 from steplab.analysis.statistics.intervals import Interval
 from steplab.report.charts.frameworks import overall
 from steplab.report.charts.latency import QUANTILES, quantile
 from steplab.report.data import ReportData
-from steplab.report.framework_order import order
 from steplab.report.table import Cell, Column, PageTable, cell, factor_columns, percent
 
 STANDINGS = {
@@ -70,18 +73,24 @@ def latencies(data: ReportData) -> list[PageTable]:
 def frameworks(data: ReportData) -> list[PageTable]:
     """One row for each framework, the best first: whom it beats, and whom it cannot be told from."""
     pairs = overall(data)
-    places = order(pairs)
-    if not places:
+    ranked = ranking(pairs, pairs[0].measure) if pairs else None
+    if ranked is None:
         return []
     columns = (
         Column("framework", "framework", "text"), Column("ratio", f"{pairs[0].measure} against the first"),
         Column("beats", "better than", "text"), Column("alike", "cannot be told apart from", "text"),
     )  # fmt: skip
-    rows: list[list[Cell]] = [
-        [place.framework, cell(place.ratio), ", ".join(place.beats) or None, ", ".join(place.alike) or None]
-        for place in places
-    ]
+    rows = [_place(place, pairs) for place in ranked.places]
     return [PageTable("frameworks", "Frameworks in order", columns, rows)]
+
+
+def _place(place: Place, pairs: Sequence[Comparison]) -> list[Cell]:
+    """A framework, seen from its own pairs."""
+    own = [pair for pair in pairs if place.framework in (pair.first, pair.second)]
+    others = {(pair.second if pair.first == place.framework else pair.first): pair for pair in own}
+    beaten = [name for name, pair in others.items() if pair.better == place.framework]
+    alike = [name for name, pair in others.items() if not pair.real]
+    return [place.framework, cell(place.ratio), ", ".join(beaten) or None, ", ".join(alike) or None]
 
 
 def framework_pairs(data: ReportData) -> list[PageTable]:
