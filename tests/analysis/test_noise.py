@@ -112,3 +112,9 @@ def test_every_kind_of_doubt_has_a_remedy() -> None:
 
     kinds = set(re.findall(r'Doubt\("([a-z-]+)"', inspect.getsource(doubt)))
     assert kinds == set(REMEDIES)
+
+
+def test_times_of_zero_tell_nothing_of_the_spread() -> None:
+    frame = trials()
+    zero = frame.assign(threads=99, t_iter=0.0)
+    assert verdict(pd.concat([frame, zero], ignore_index=True)).between == verdict(frame).between

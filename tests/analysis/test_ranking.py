@@ -38,6 +38,13 @@ def test_groups_may_overlap() -> None:
     assert "a and b cannot be told apart; b and c cannot be told apart" in found.sentence
 
 
+def test_two_that_share_nothing_differ_if_a_third_lies_between_them() -> None:
+    found = ranking([compared("a", "b", 1.2), compared("b", "c", 1.2)])
+    assert found is not None
+    assert [place.letters for place in found.places] == ["a", "b", "c"]
+    assert "told apart" not in found.sentence
+
+
 def test_nothing_real_is_no_order() -> None:
     found = ranking([compared("a", "b", 1.1, real=False)])
     assert found is not None

@@ -11,6 +11,7 @@ import steplab
 from steplab.api.measuring import durations
 from steplab.api.measuring.durations import Shape, Took, remember, remembered
 from steplab.api.measuring.estimate import STARTS, Expectation
+from steplab.api.measuring.run import _Learning
 from steplab.core.record import Head
 
 SLOW = {"framework": "jax", "network": "lenet5", "workers": 2}
@@ -74,7 +75,13 @@ def test_what_trials_took_is_remembered_for_the_next_study(expected: Expectation
     assert later.basis == "earlier studies on this machine"
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[[1]]", '[["jax", "lenet5", 2, -1, 0, 0]]', "\x00"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{}", "[[1]]", '[["jax", "lenet5", 2, -1, 0, 0]]', "\x00",
+        '[["jax", "lenet5", 1e999, 1, 1, 1]]', f'[["jax", "lenet5", 2, 1{"0" * 400}, 1, 1]]', "[" * 100_000,
+    ],
+)  # fmt: skip
 def test_a_damaged_memory_is_an_empty_one(expected: Expectation, content: str) -> None:
     path = durations._file()
     path.parent.mkdir(parents=True)
@@ -92,3 +99,19 @@ def test_a_run_tells_a_new_estimate_after_each_trial(study_file: Callable[..., P
     steplab.run(study_file(batch_size=[1, 2]), tmp_path / "out", observer=Watching())
     assert len(told) == 4
     assert told[-1] == 0.0 < told[0]
+
+
+def test_what_a_campaign_tells_of_its_jobs_reaches_who_watches(expected: Expectation) -> None:
+    heard: list[str] = []
+
+    class Watching(steplab.RunObserver):
+        def on_jobs(self, text: str) -> None:
+            heard.append(text)
+
+        def on_note(self, text: str) -> None:
+            heard.append(text)
+
+    learning = _Learning(Watching(), expected, {}, 0)
+    learning.on_jobs("2 jobs wait")
+    learning.on_note("job 1 lost a node")
+    assert heard == ["2 jobs wait", "job 1 lost a node"]

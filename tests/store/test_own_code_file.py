@@ -26,6 +26,12 @@ def test_a_study_without_code_of_its_own_has_no_such_file(tmp_path: Path) -> Non
     assert read_own_code(StudyFolder(tmp_path)) == NO_CODE
 
 
+def test_code_that_a_study_no_longer_has_is_forgotten(tmp_path: Path) -> None:
+    write_own_code(StudyFolder(tmp_path), OwnCode(tmp_path, {USE: CodeIdentity({"net.py": "00"})}))
+    write_own_code(StudyFolder(tmp_path), NO_CODE)
+    assert read_own_code(StudyFolder(tmp_path)) == NO_CODE
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"own_code": [{}]}', b'{"own_code": [{"network": 1, "files": 2}]}'])
 def test_a_damaged_one_is_one_sentence(tmp_path: Path, content: bytes) -> None:
     StudyFolder(tmp_path).own_code.write_bytes(content)

@@ -94,6 +94,7 @@ def judge(trials: pd.DataFrame, factors: Sequence[str]) -> Noise:
 
 def _between(ok: pd.DataFrame, keys: list[str]) -> float | None:
     """Pooled standard deviation of log medians over replicates."""
+    ok = ok[ok["t_iter"] > 0]  # other programs' clocks may be too coarse for a step
     logs = np.log(ok["t_iter"])
     grouped = logs.groupby([ok[name] for name in keys], dropna=False) if keys else logs.groupby(np.zeros(len(ok)))
     freedom = np.asarray(grouped.size(), dtype=float) - 1

@@ -88,19 +88,30 @@ def _order(scores: dict[str, float], pairs: Sequence[Comparison]) -> list[str] |
 def _groups(order: Sequence[str], pairs: Sequence[Comparison]) -> list[tuple[str, ...]]:
     """The largest groups in which no two differ, in the order of their best."""
     groups = [frozenset(order)]
-    for pair in pairs:
-        if pair.real:
-            split = [half for group in groups for half in _split(group, pair)]
-            groups = [one for one in dict.fromkeys(split) if not any(one < other for other in split)]
+    for first, second in _apart(pairs):
+        split = [half for group in groups for half in _split(group, first, second)]
+        groups = [one for one in dict.fromkeys(split) if not any(one < other for other in split)]
     ordered = [tuple(name for name in order if name in group) for group in groups]
     return sorted(ordered, key=lambda group: [order.index(name) for name in group])
 
 
-def _split(group: frozenset[str], pair: Comparison) -> list[frozenset[str]]:
-    """A group without a pair that differs."""
-    if pair.first in group and pair.second in group:
-        return [group - {pair.first}, group - {pair.second}]
-    return [group]
+def _apart(pairs: Sequence[Comparison]) -> list[tuple[str, str]]:
+    """The pairs that differ; two that share no configuration do if one that both share some with lies between them."""
+    asked = {frozenset((one.first, one.second)) for one in pairs}
+    apart = {(one.better, _other(one)) for one in pairs if one.real}
+    while more := {
+        (best, worst)
+        for best, middle in apart
+        for between, worst in apart
+        if middle == between and best != worst and frozenset((best, worst)) not in asked and (best, worst) not in apart
+    }:
+        apart |= more
+    return sorted(apart)
+
+
+def _split(group: frozenset[str], first: str, second: str) -> list[frozenset[str]]:
+    """A group without two that differ."""
+    return [group - {first}, group - {second}] if first in group and second in group else [group]
 
 
 def _sentence(

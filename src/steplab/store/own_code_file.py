@@ -14,8 +14,8 @@ MAX_BYTES = 10_000_000
 
 
 def write_own_code(folder: StudyFolder, own_code: OwnCode) -> None:
-    """Keep the identities; nothing is written for a study without code of its own."""
-    if not own_code.identities:
+    """Keep the identities; nothing is written for a study that never had code of its own."""
+    if not own_code.identities and not folder.has(folder.own_code):
         return
     rows = [
         {

@@ -47,6 +47,14 @@ def test_the_dominant_cause_is_named(
     assert first.title in found.answer
 
 
+def test_phases_that_nobody_measured_are_no_causes(synthetic: Synthetic) -> None:
+    trials = synthetic(pair(latency_s=0.02, noise=0.03), replicates=4)
+    trials["t_io"] = np.nan
+    (found,) = asked(trials)
+    assert "loader" not in {cause.key for cause in found.causes}
+    assert sum(cause.share for cause in found.causes) == pytest.approx(1.0)
+
+
 def test_a_loader_that_gets_slower_is_named(synthetic: Synthetic) -> None:
     # Two ranks on one disk: each reads half as fast, which the law has no factor for.
     trials = synthetic(pair(2), own=lambda config: {"io_s": 1e-4 if config["workers"] == 1 else 2e-3})

@@ -123,6 +123,17 @@ def test_a_silent_controller_is_waited_for(campaign: Make, slurm: PaperSlurm) ->
     assert not slurm.jobs
 
 
+def test_who_leaves_at_once_is_told_of_a_silent_controller(
+    campaign: Make, monkeypatch: pytest.MonkeyPatch, slurm: PaperSlurm
+) -> None:
+    def silent() -> list[commands.Job]:
+        raise commands.SlurmSilent("`squeue` has not answered")
+
+    monkeypatch.setattr(commands, "queue", silent)
+    with pytest.raises(EnvironmentFault, match="has not answered"):
+        submit(campaign())
+
+
 def test_what_slurm_refuses_is_one_sentence_and_no_job(campaign: Make, slurm: PaperSlurm) -> None:
     slurm.refusal = commands.SlurmRefused("`sbatch` failed: invalid partition name specified")
     laboratory = campaign()

@@ -181,6 +181,7 @@ def _causes(
     loader, overhead = lost.amount(i, "loader"), lost.amount(i, "overhead")
     told.append(("loader", loader, f"Reading a batch takes {_more(loader)} than with one worker."))
     told.append(("overhead", overhead, f"Update, copies and what no phase explains take {_more(overhead)}."))
+    told = [row for row in told if np.isfinite(row[1].seconds)]  # other programs' tables have some phases, not all
     whole = sum(max(amount.seconds, 0.0) for _, amount, _ in told) or 1.0
     causes = [
         Cause(key, TITLES[key], amount, max(amount.seconds, 0.0) / whole, amount.sure, sentence)

@@ -55,7 +55,7 @@ def remembered() -> dict[Shape, Took]:
         with _file().open("rb") as file:
             rows = json.loads(file.read(MOST_BYTES))
         return {Shape(str(f), str(n), int(w)): _took(*numbers) for f, n, w, *numbers in rows[:MOST_SHAPES]}
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return {}
 
 

@@ -76,6 +76,14 @@ class _Learning(RunObserver):
         """Some time has passed."""
         self.observer.on_tick()
 
+    def on_jobs(self, text: str) -> None:
+        """How the jobs of a study that runs elsewhere are."""
+        self.observer.on_jobs(text)
+
+    def on_note(self, text: str) -> None:
+        """Something that a person should know."""
+        self.observer.on_note(text)
+
     def on_record(self, record: Record) -> None:
         """A trial has ended: what it and the start of its ranks took changes what the others are expected to take."""
         now = time.monotonic()
@@ -185,7 +193,8 @@ def run_plan(
         else:
             chosen.run(campaign, stop, limit)
     finally:
-        _remember(learning.own)
+        if executor == LOCAL:  # other machines are not as fast as this one
+            _remember(learning.own)
     return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
 
 

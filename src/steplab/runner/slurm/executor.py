@@ -57,6 +57,7 @@ class SlurmCampaign:
     def run(self, stop: Stop, limit: int | None = None, *, detach: bool = False) -> None:
         """Submit what has no record yet, at most `limit` trials, and follow it to its end; or only submit it."""
         require_commands()
+        self._detach = detach
         self._limit(limit)
         self._tell_setup()
         self._renew()
@@ -122,7 +123,8 @@ class SlurmCampaign:
         return bool(open_ or self._books.live)
 
     def _wait_for(self, silence: commands.SlurmSilent) -> bool:
-        if time.monotonic() - self._heard > SILENCE_S:
+        # Who leaves at once must not take it that the jobs are submitted.
+        if self._detach or time.monotonic() - self._heard > SILENCE_S:
             raise silence
         self.observer.on_jobs(str(silence))
         return True
