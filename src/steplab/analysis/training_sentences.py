@@ -62,7 +62,7 @@ def _none_surely(training: Training, names: Sequence[str]) -> str:
         return f"No configuration reached the target accuracy of {target} in all of its runs."
     best = training.configurations[0]
     text = f"No configuration reached the target accuracy of {target}: nearest came {label(best.factors, names)}, "
-    return text + f"{_nearness(best, training)} after {best.trained_epochs} epochs ({seconds(best.trained_s)})."
+    return text + f"{_nearness(best, training)} after {_epochs(best.trained_epochs)} ({seconds(best.trained_s)})."
 
 
 def _some(training: Training, names: Sequence[str]) -> str:
@@ -85,7 +85,11 @@ def _short(training: Training, names: Sequence[str]) -> str:
         return ""
     epochs = max(one.trained_epochs for one in short)
     named = [f"{label(one.factors, names)} ({_nearness(one, training)})" for one in short]
-    return f"Never reached it in {epochs} epochs: {listed(named)}."
+    return f"Never reached it in {_epochs(epochs)}: {listed(named)}."
+
+
+def _epochs(number: int) -> str:
+    return f"{number} epoch{'' if number == 1 else 's'}"
 
 
 def _nearness(one: TimeToAccuracy, training: Training) -> str:
@@ -109,6 +113,6 @@ def _seconds(one: TimeToAccuracy) -> str:
 
 def _without_target(training: Training, names: Sequence[str]) -> str:
     curve = max(training.curves, key=lambda curve: curve.best.accuracy)
-    where = f"{curve.best.epoch} epochs and {seconds(curve.best.seconds)} of training"
+    where = f"{_epochs(curve.best.epoch)} and {seconds(curve.best.seconds)} of training"
     text = "No target_accuracy was set, so nothing was to be reached. The highest validation accuracy is "
     return text + f"{percent(curve.best.accuracy)} with {label(curve.factors, names)}, after {where}."

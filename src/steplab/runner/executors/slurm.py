@@ -42,8 +42,9 @@ class SlurmExecutor:
         folder = StudyFolder(campaign.folder.root.resolve())  # jobs begin in another place
         partial = len(campaign.trials) < len(plan(campaign.study, campaign.own_code))
         return SlurmCampaign(
-            campaign.study, campaign.trials, folder, self.settings, campaign.modules, campaign.observer, partial
-        )
+            campaign.study, campaign.trials, folder, self.settings, campaign.modules, campaign.observer, partial,
+            campaign.own_code,
+        )  # fmt: skip
 
 
 EXECUTOR = SlurmExecutor

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from steplab.core.errors import EnvironmentFault, InputError
+from steplab.core.own_code import NO_CODE, OwnCode
 from steplab.core.record import Attempt
 from steplab.design.plan import Plan
 from steplab.runner.attempt import Stopwatch, not_run
@@ -53,6 +54,7 @@ class SlurmCampaign:
     modules: Path | None = None
     observer: Observer = field(default_factory=Observer)
     partial: bool = False  # whether the plan is a part of the study, which jobs must be told
+    own_code: OwnCode = NO_CODE
 
     def run(self, stop: Stop, limit: int | None = None, *, detach: bool = False) -> None:
         """Submit what has no record yet, at most `limit` trials, and follow it to its end; or only submit it."""
@@ -161,7 +163,8 @@ class SlurmCampaign:
         measured = not_run(Failure(last.status, last.reason, 0), director, Stopwatch.now())
         attempts = [Attempt(status=loss.status, reason=loss.reason, seconds=0.0) for loss in before]
         command = repeat_command(self.folder, trial, self.modules)
-        records.write_record(self.folder, trial_record(self.study, trial, measured, attempts, command))
+        record = trial_record(self.study, trial, measured, attempts, command)
+        records.write_record(self.folder, record.model_copy(update={"own_code": self.own_code.parts(trial.config)}))
 
     def _judge(self, ended: list[Settled], open_: Counter[Shape]) -> None:
         """Do not submit for ever what cannot work."""

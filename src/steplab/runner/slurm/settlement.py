@@ -76,7 +76,7 @@ class Bookkeeper:
         for entry in ended:
             job, number = named[entry.id], numbers[entry.id]
             if job is None and not number:
-                if time.time() - max(entry.created, self.since) < GRACE_S:
+                if abs(time.time() - max(entry.created, self.since)) < GRACE_S:
                     self.live[entry.id] = Job("", "", "PENDING", reason="being submitted")
                 else:
                     ends[entry.id] = JobEnd(state="", reason=NEVER, at=time.time())
@@ -140,5 +140,5 @@ def cancel_jobs(ledger: Ledger, prefix: str, patience_s: float) -> list[str]:
 
 def _being_submitted(ledger: Ledger) -> bool:
     """Whether Slurm may get a job in this moment."""
-    young = (entry for entry in ledger.submissions() if time.time() - entry.created < GRACE_S)
+    young = (entry for entry in ledger.submissions() if abs(time.time() - entry.created) < GRACE_S)
     return any(not ledger.number(entry.id) and not ledger.end(entry.id) for entry in young)
