@@ -42,5 +42,5 @@ def test_shares_say_that_they_are_of_the_phased_step_where_it_is_another(
         for cost in (0.05, 0.3, -0.2)
     ]
     assert "Of a step," in told[0]
-    assert "of the phased step (30% longer than the native one)," in told[1]
-    assert "of the phased step (20% shorter than the native one)," in told[2]
+    assert "Of the phased step (30% longer than the native one)," in told[1]
+    assert "Of the phased step (20% shorter than the native one)," in told[2]

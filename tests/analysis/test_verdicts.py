@@ -124,7 +124,7 @@ def test_a_virtual_clock_has_no_cores() -> None:
     assert study({"workers": [1, 2]}, cores, framework="synthetic").fair == []
 
 
-def test_without_a_batch_size_throughput_counts_steps() -> None:
+def test_without_a_batch_size_there_are_no_samples_per_second() -> None:
     assert "samples/s" in words(study({"batch_size": [1], "workers": [1, 2]}, cores))
-    unknown = words(study({"workers": [1, 2]}, cores, batch_size=1))
-    assert "steps/s" in unknown and "samples/s" not in unknown
+    unknown = words(study({"workers": [1, 2]}, cores, batch_size=float("nan")))
+    assert "The shortest step takes" in unknown and "highest throughput" not in unknown

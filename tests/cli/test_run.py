@@ -238,3 +238,12 @@ def test_a_trial_is_found_by_its_id_and_failed_ones_run_again_in_a_selection_onl
     again = steplab("run", path, "--out", "out", "--trial", second, "--retry-failed", "--json").json
     assert (again["trials"], again["failed"]) == (1, 1)
     assert steplab("status", "out", "--json").json["left"] == 2
+
+
+def test_an_executor_that_is_not_there_is_named_before_anything_is_planned(
+    steplab: Callable[..., Any], study_file: Callable[..., Path]
+) -> None:
+    for further in ((), ("--dry-run",)):
+        ran = steplab("run", study_file(batch_size=[1]), "--executor", "slrum", *further)
+        assert (ran.code, ran.err.count("\n")) == (1, 1)
+        assert "there is no executor 'slrum'" in ran.err and "slurm" in ran.err

@@ -322,7 +322,7 @@ def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
-    from steplab_worker.adapters.torch import buckets
+    from steplab_worker.adapters.torch.buckets import buckets
 
     seen = []
 
@@ -336,7 +336,7 @@ def torch_buckets(job, session):
         seen.append([])
         session.step(batch, True)
     weights = list(session.module.parameters())[::-1]
-    groups = buckets.buckets(weights, job.options["bucket_mb"])
+    groups = buckets(weights, job.options["bucket_mb"])
     return {"native": seen[-1], "phased": [sum(one.numel() * 4 for one in group) for group in groups]}
 
 

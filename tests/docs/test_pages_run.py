@@ -164,7 +164,7 @@ def onnx_file(path: Path) -> None:
 
 def test_every_page_with_commands_is_run() -> None:
     """A new page with commands must be listed above, or be one of the pages that have tests of their own."""
-    own = {"tutorial.md", "frameworks.md", "slurm.md"}
+    own = {"tutorial.md", "frameworks.md", "slurm.md", "hosts.md"}
     shown = {page.name for page in DOCS.glob("*.md") if list(commands(page.read_text()))}
     assert shown - own <= set(OTHERS)
 
@@ -175,8 +175,8 @@ def test_the_tutorial_word_by_word_in_an_empty_folder(tmp_path: Path) -> None:
     for name, body in files(text):
         (tmp_path / name).write_text(body)
     said = {line: typed(line, tmp_path, timeout=900) for line in commands(text)}
-    assert "12 trials: 4 configurations, 3 replicates" in said["steplab run workers.toml --dry-run"]
-    assert "24 ok, 0 failed" in typed("steplab status runs/workers", tmp_path)
+    assert "18 trials: 6 configurations, 3 replicates" in said["steplab run workers.toml --dry-run"]
+    assert "36 ok, 0 failed" in typed("steplab status runs/workers", tmp_path)
     assert "highest throughput" in said["steplab analyze runs/workers"]
     assert "OUTSIDE" in said['steplab predict model.json --at "batch_size=256,workers=2,strategy=sync"']
     assert (tmp_path / "report.html").stat().st_size > 100_000
@@ -188,6 +188,16 @@ def test_the_session_of_the_readme(tmp_path: Path) -> None:
     assert len(lines) >= 9
     for line in lines:
         typed(line, tmp_path, timeout=900)
+
+
+def test_the_hosts_page_makes_a_net_that_is_listed_and_ended(desk: Path) -> None:
+    """Its only command stays until it is ended, which this test does."""
+    (line,) = commands((DOCS / "hosts.md").read_text())
+    try:
+        typed(line, desk)
+        assert "box" in typed("steplab net list", desk)
+    finally:
+        typed("steplab net down box", desk)
 
 
 def test_the_frameworks_page_names_real_environments() -> None:

@@ -38,7 +38,7 @@ def run(
 
     Example: steplab run studies/demo.toml --out runs/demo
     """
-    planned = steplab.plan(study_file, out, trial or (), modules=modules, tell=_note)
+    planned = steplab.plan(study_file, out, trial or (), modules=modules, tell=_note, executor=executor)
     if dry_run:
         jobs = steplab.plan_jobs(planned) if executor == "slurm" else None
         _show_plan(planned, jobs, _again(study_file, out, modules, executor), as_json)

@@ -24,6 +24,7 @@ from steplab.design import plan as designs
 from steplab.runner.campaign import check_folder
 from steplab.runner.environments import registry
 from steplab.runner.environments.own_code import examine
+from steplab.runner.executors import LOCAL, expect_executor
 from steplab.store import records
 from steplab.store.brief import Brief
 from steplab.store.overview import overview
@@ -129,6 +130,7 @@ def plan(
     *,
     modules: Path | str | None = None,
     tell: Callable[[str], None] = log.warning,
+    executor: str = LOCAL,
 ) -> StudyPlan:
     """Plan a study without running it. Nothing is written.
 
@@ -141,7 +143,9 @@ def plan(
         trials: The ids of the only trials to run, by default all.
         modules: The folder of the study's own code, by default that of the study file.
         tell: Hears of code that will run; by default it is logged.
+        executor: Where the trials are to run; it must be one that there is.
     """
+    expect_executor(executor)
     declared = study if isinstance(study, Study) else read_study(study)
     folder = Path(out) if out is not None else Path("runs") / declared.about.name
     check_folder(StudyFolder(folder), declared)

@@ -54,16 +54,21 @@ def detachable(executor: Executor) -> Detachable:
 def executor_names() -> list[str]:
     """All executors; nothing is imported.
 
-    >>> executor_names()[-1]
-    'local'
+    >>> executor_names()
+    ['hosts', 'local', 'slurm']
     """
     return sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
 
 
-def load_executor(name: str, study: Study) -> Executor:
-    """The executor of that name for a study."""
+def expect_executor(name: str) -> None:
+    """Say so if there is none of that name."""
     if name not in executor_names():
         raise InputError(f"there is no executor {name!r}", where="--executor", hint=nearest(name, executor_names()))
+
+
+def load_executor(name: str, study: Study) -> Executor:
+    """The executor of that name for a study."""
+    expect_executor(name)
     kind: type[Executor] = importlib.import_module(f"{__name__}.{name}").EXECUTOR
     return kind(study)
 

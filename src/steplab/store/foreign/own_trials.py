@@ -18,7 +18,7 @@ RESULTS = frozenset(
         "t_comm", "t_exposed", "t_hidden", "t_iter_low", "t_iter_high", "t_iter_phased", "observer_cost", "spread",
         "drift", "iterations", "lif", "verdict", "doubts", "outliers", "other_cpu_share", "throttled", "memory_bytes",
         "cpu_s", "other_cpu_s", "energy_j", "energy_provenance", "loss", "seconds", "data_source", "host", "version",
-        "variables", "started", "reason", "cpus", "ranks_per_host", "configuration",
+        "variables", "started", "reason", "cpus", "ranks_per_host", "rank_hosts", "configuration",
     ]
 )  # fmt: skip
 
@@ -33,7 +33,9 @@ def own_roles(frame: pd.DataFrame) -> Roles:
     names = [str(name) for name in frame.columns]
     # A batch for all workers together makes that of each follow from it.
     double = {"batch_size"} if "global_batch_size" in names else set()
-    factors = {name: name for name in names if name not in RESULTS | double}
+    # The table tells the nodes of every trial; they are a factor where they vary.
+    one_node = {"nodes"} if "nodes" in names and frame["nodes"].nunique() < 2 else set()
+    factors = {name: name for name in names if name not in RESULTS | double | one_node}
     times = {name: name for name in names if name in MEASURED}
     others = sorted(set(frame["kind"].dropna()) - {"step"})
     note = f"trials of kind {', '.join(others)} are read as step times"

@@ -82,7 +82,7 @@ class Session(base.Session):
         self.criterion = _criterion("cross-entropy" if graph is None else graph.loss)
         self.optimizer = _optimizer(job, self.module.parameters())
         # What a step of one's own does inside is not ours to take apart.
-        self.own_step = load_factory(str(job.options["step"])) if job.options["step"] else None
+        self.own_step = load_factory(str(job.options["step"])) if job.options.get("step") else None
         self.has_phases = self.own_step is None
         self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
         self.value: Optional[torch.Tensor] = None
@@ -115,7 +115,7 @@ class Session(base.Session):
         """Batches from the data set's files or from a data set of one's own, for a GPU in pinned memory."""
         job, rank, workers, cuda = self.job, self.group.rank, self.group.workers, self.device.type == "cuda"
         split = self._split("train")
-        if job.options["loader"] == "dataloader":
+        if job.options.get("loader") == "dataloader":
             samples = split.dataset if isinstance(split, OwnSplit) else ReadSamples(split)
             return DataLoaderSource(job, samples, rank, workers, cuda)
         return base.FileSource(job, rank, workers, _pinned if cuda else None, split)
