@@ -241,6 +241,7 @@ def _causes(one: Why) -> None:
                 "" if cause.sure else "one replicate" if cause.amount.low is None else "within noise",
             ]
             for cause in one.causes
+            if not cause.amount.nothing
         ]
         show.print(table(["cause", "per step", "95 % interval", "share", "doubt"], rows))
     for help_ in one.helps[:3]:

@@ -32,6 +32,9 @@ PARTS = ("contention", "slow", "jitter", "move", "loader", "overhead", "native",
 OVERHEAD = tuple(name for name in SHARES if name not in ("t_io", *LAYERED, EXCHANGE))
 
 
+ROUNDING_S = 1e-12  # differences of stamps below it are arithmetic, not time
+
+
 @dataclass(frozen=True)
 class Amount:
     """Seconds per step with a 95 % interval; none from a single replicate."""
@@ -42,8 +45,13 @@ class Amount:
 
     @property
     def sure(self) -> bool:
-        """Whether it is surely more than nothing; a single replicate is sure of nothing."""
-        return self.low is not None and self.low > 0
+        """Whether it is surely more than nothing; a single replicate is sure of nothing, and rounding is nothing."""
+        return self.low is not None and self.low > ROUNDING_S
+
+    @property
+    def nothing(self) -> bool:
+        """Whether it is only rounding."""
+        return abs(self.seconds) < ROUNDING_S
 
 
 @dataclass(frozen=True)
