@@ -221,26 +221,26 @@ class Session(base.Session):
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of the first replica here."""
-        found = {key: gradient.numpy() for key, gradient in zip(self.net.trained, self.local[0])}
-        return last_.all_outward(self.graph, found)
+        gradients = {key: gradient.numpy() for key, gradient in zip(self.net.trained, self.local[0])}
+        return last_.all_outward(self.graph, gradients)
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights of the first replica here."""
-        found = {key: self.place.local(variable)[0].numpy() for key, variable in self.net.trained.items()}
-        return last_.all_outward(self.graph, found)
+        weights = {key: self.place.local(variable)[0].numpy() for key, variable in self.net.trained.items()}
+        return last_.all_outward(self.graph, weights)
 
     def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
         """A network of its own outside the strategy, with the numbers of the first replica here."""
         held = {**self.net.trained, **self.net.buffers}
-        found = last_.all_outward(
+        arrays = last_.all_outward(
             self.graph, {key: self.place.local(variable)[0].numpy() for key, variable in held.items()}
         )
-        self.twin = self.twin or Twin(self.graph, found)
-        return self.twin.now(found)
+        self.twin = self.twin or Twin(self.graph, arrays)
+        return self.twin.now(arrays)
 
     def state(self) -> Dict[str, np.ndarray]:
         """The variables of the first replica here."""
-        return {name: np.array(self.place.local(one)[0].numpy()) for name, one in self._held().items()}
+        return {name: np.array(self.place.local(variable)[0].numpy()) for name, variable in self._held().items()}
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the variables of every replica here."""
@@ -249,9 +249,10 @@ class Session(base.Session):
                 copy.assign(state[name])
 
     def _held(self) -> Dict[str, Any]:
-        found = {"trained/%s/%s" % key: one for key, one in self.net.trained.items()}
-        found.update({"buffer/%s/%s" % key: one for key, one in self.net.buffers.items()})
-        return dict(found, **{"optimizer/%d" % at: one for at, one in enumerate(self.optimizer.variables)})
+        variables = {"trained/%s/%s" % key: variable for key, variable in self.net.trained.items()}
+        variables.update({"buffer/%s/%s" % key: variable for key, variable in self.net.buffers.items()})
+        variables.update({"optimizer/%d" % at: variable for at, variable in enumerate(self.optimizer.variables)})
+        return variables
 
     def count_exchanges(self) -> Callable[[], int]:
         """Count the collective operations in the graphs that native steps run."""
@@ -297,7 +298,7 @@ class _Programs:
         self.alone = compiled(lambda *batch: self._whole(False, *batch))
         self.forward, self.infer = compiled(self._forward), compiled(lambda samples: self.net.run(samples, False))
         self.average, self.update, self.barrier = compiled(self._average), compiled(self._update), compiled(_barrier)
-        self.add = tf.function(lambda one, other: tf.nest.map_structure(tf.add, one, other))
+        self.add = tf.function(lambda sums, other: tf.nest.map_structure(tf.add, sums, other))
 
     def _loss(self, samples: Any, labels: Any) -> Any:
         return self.loss_of(self.net.run(samples, True), samples, labels)
@@ -360,7 +361,7 @@ def _sum_of(variable: Any) -> Any:
 def _exchanges(function: Any) -> int:
     """1 if the compiled function holds a collective operation, else 0."""
     graph = function.graph.as_graph_def()
-    nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
+    nodes = [*graph.node, *(node for inner in graph.library.function for node in inner.node_def)]
     return int(any(node.op.startswith(COLLECTIVES) for node in nodes))
 
 
