@@ -80,7 +80,7 @@ def _block(mode: Mode) -> Array:
 def together(
     values: Sequence[Value], alike: Callable[[Value], Hashable], results_of: Callable[[list[Value]], list[Result]]
 ) -> list[Result]:
-    """What `results_of` gives for each value, called once for all that are alike: arrays of one shape are computed at once.
+    """What `results_of` gives for each value, called once for all that are alike: arrays of one shape go together.
 
     >>> together(["a", "bb", "c"], len, lambda group: [f"{text} of {len(group)}" for text in group])
     ['a of 2', 'bb of 1', 'c of 2']

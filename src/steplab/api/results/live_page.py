@@ -47,7 +47,7 @@ def serve(
     live.raise_file_limit()
     shown = f"[{host}]" if ":" in host else host
     try:
-        asyncio.run(live.serve(server, host, port, lambda found: ready(f"http://{shown}:{found}/", found)))
+        asyncio.run(live.serve(server, host, port, lambda taken: ready(f"http://{shown}:{taken}/", taken)))
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot listen there ({reason})", where=f"host {host}, port {port}") from None
