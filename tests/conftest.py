@@ -22,6 +22,7 @@ from steplab.runner.environments.registry import find
 
 ROOT = Path(__file__).parents[1]
 InTorch = Callable[[str, Any], Any]
+PATIENCE_S = 120.0  # ends a hang; nothing takes that long, however busy the machine
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +134,7 @@ def no_orphans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     mark = uuid.uuid4().hex
     monkeypatch.setenv("STEPLAB_TEST_MARK", mark)
 
-    def check(patience_s: float = 10.0) -> None:
+    def check(patience_s: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + patience_s
         while left := marked_processes(mark):
             assert time.monotonic() < deadline, f"left running: {left}"

@@ -25,7 +25,7 @@ from types import TracebackType
 
 import psutil
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 CONFIGURATION = """\
 ClusterName=box
 SlurmctldHost=localhost

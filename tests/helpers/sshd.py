@@ -42,7 +42,7 @@ AcceptEnv STEPLAB_TEST_MARK
 WRAPPER = """#!/bin/sh
 exec nsenter --net=/proc/{owner}/fd/{first} /usr/bin/ssh -F {folder}/config "$@"
 """
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 def inside(net: Net, host: NetHost, command: Sequence[object], **more: object) -> subprocess.Popen[str]:
