@@ -134,8 +134,8 @@ def phases(view: View) -> None:
     for group in apart[:3]:
         text = f"the shares are of the phased step, which is {group.phased_apart}."
         console().print(f"{_label(group.factors, analysis.varied)}: {text}", markup=False)
-    for group in analysis.unexplained[:3]:
-        console().print(f"{_label(group.factors, analysis.varied)}: {group.sentence}", markup=False)
+    for gap in analysis.unexplained[:3]:
+        console().print(f"{_label(gap.factors, analysis.varied)}: {gap.sentence}", markup=False)
 
 
 def _shares(group: Group, names: Sequence[str]) -> list[str]:
