@@ -20,7 +20,7 @@ from steplab.store import records, tables
 from steplab.store.paths import StudyFolder
 
 STEPLAB = Path(sys.executable).with_name("steplab")
-PACE = 0.6  # an epoch of the law takes a quarter of a second, so that even on a busy machine a kill comes before its end
+PACE = 0.6  # an epoch of the law takes a quarter of a second, so a kill comes before its end on a busy machine, too
 REAL = """
 [study]
 name = "real"
