@@ -203,7 +203,7 @@ def keep(folder: Path) -> None:
 def free_ports(count: int) -> list[int]:
     """Ports in a row that nobody has just now."""
     while True:
-        first = 20000 + secrets.randbelow(20000)
+        first = 20000 + secrets.randbelow(12000)  # below those that connections get
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             for port in range(first, first + count):
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
