@@ -173,6 +173,9 @@ def _checked(table: Times, constants: set[str], where: str, notes: list[str]) ->
     missing = [name for name in table.factors if left[name].isna().any()]
     if missing and not table.gaps:
         raise TableError(f"the factor {missing[0]!r} has no value in some rows", where=where)
+    for key in ("replicate", "rank"):
+        if key in left and left[key].isna().any():
+            raise TableError(f"the column of the {key} has no value in some rows", where=where)
     if not {"batch_size", "global_batch_size"} & {*table.factors, *constants}:
         notes.append("The batch size is not known, so there are no samples/s: give it with --set batch_size=N.")
     return Times(left, table.factors, table.gaps)
