@@ -34,7 +34,7 @@ from steplab_worker.adapters.tensorflow.keras_fit import FitLoop, make_optimizer
 from steplab_worker.adapters.tensorflow.layers import Network, flat, to_last
 from steplab_worker.adapters.tensorflow.pieces import TensorFlowPieces
 from steplab_worker.adapters.tensorflow.place import Place, devices
-from steplab_worker.graph import Graph
+from steplab_worker.graph import UNTOLD, Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -167,6 +167,7 @@ class Session(base.Session):
         """The compiled backward function; gradients of an accumulation are added up."""
         copies = [self.place.local(variable) for variable in self.variables]
         gradients = self.tape.gradient(self.value, [list(replica) for replica in zip(*copies)])
+        gradients = [_whole_arrays(replica) for replica in gradients]
         self.tape = None
         self.local = self.programs.add(self.local, gradients) if self.local else gradients
 
@@ -218,6 +219,10 @@ class Session(base.Session):
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""
         return np.concatenate([value.numpy() for value in self.place.local(self.value)])
+
+    def kernels(self) -> Dict[str, str]:
+        """TensorFlow has no fused attention for CPUs; Keras' own layer is of products and a softmax, too."""
+        return {"attention": "plain"} if self.graph.has_attention else {}
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of the first replica here."""
@@ -311,6 +316,9 @@ class _Programs:
         graph = self.net.graph
         if graph.loss == "reconstruction":
             each = tf.math.squared_difference(output, flat(samples, graph.input_shape))
+        elif graph.loss == "masked-token":
+            told = labels != UNTOLD
+            each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels[told], output[told])
         else:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
         mean = tf.reduce_mean(each)
@@ -319,7 +327,7 @@ class _Programs:
     def _gradients(self, samples: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
             value = self._loss(samples, labels)
-        return value, tape.gradient(value, self.variables)
+        return value, _whole_arrays(tape.gradient(value, self.variables))
 
     def _part(self, samples: Any, labels: Any) -> Any:
         """A batch of an accumulation before the last."""
@@ -345,6 +353,11 @@ class _Programs:
 
     def _update(self, gradients: Any) -> None:
         self.optimizer.apply_gradients(zip(gradients, self.variables), skip_gradients_aggregation=True)
+
+
+def _whole_arrays(gradients: Any) -> List[Any]:
+    """Gradients that are exchanged and added up like all others; that of an embedding may be some of its rows."""
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
 def _barrier() -> Any:
