@@ -175,11 +175,11 @@ class Session(base.Session):
         return np.asarray(self.value)
 
     def kernels(self) -> Dict[str, str]:
-        """Sequences have `jax.nn.dot_product_attention`, which on CPUs is what XLA makes of its parts."""
+        """`jax.nn.dot_product_attention` is products and a softmax, unless a GPU has a kernel for it."""
         if not self.graph.has_attention:
             return {}
-        fused = any(layer.kind == "self_attention" for layer in self.graph.layers)
-        return {"attention": "fused: jax.nn.dot_product_attention (xla)" if fused else "plain"}
+        sequences = any(layer.kind == "self_attention" for layer in self.graph.layers)
+        return {"attention": "plain: jax.nn.dot_product_attention" if sequences else "plain"}
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of this rank."""
