@@ -89,6 +89,9 @@ def test_network_learns_as_in_pytorch(ranks, framework, network):
     assert {name: error for name, error in found["differences"].items() if not error < 1e-3} == {}
     assert found["losses"] == pytest.approx(reference["losses"], rel=1e-2)
     assert found["losses"][-1] < found["losses"][0]
+    kernel = reference["attention"]  # only networks with attention have one, and every framework says which
+    assert kernel in ("", "fused: flash_attention", "plain") and bool(found["attention"]) == bool(kernel)
+    assert kernel.startswith("fused") or network not in DATASETS
 
 
 @pytest.mark.parametrize(("framework", "network"), inferences())

@@ -48,6 +48,7 @@ class Workload:
     input_shape: Shape
     operations: tuple[Operation, ...]
     declared: tuple[Weight, ...] = ()
+    loss: str = "cross-entropy"
 
 
 def from_graph(graph: Graph, batch: int) -> Workload:
@@ -55,7 +56,7 @@ def from_graph(graph: Graph, batch: int) -> Workload:
     shapes = {name: (batch, *shape) for name, shape in graph.shapes().items()}
     weights = {(layer.name, role): shape for layer in graph.layers for role, shape in layer.weights.items()}
     operations = tuple(_operation(layer, shapes, weights) for layer in graph.layers)
-    return Workload(graph.name, batch, graph.input_shape, operations)
+    return Workload(graph.name, batch, graph.input_shape, operations, loss=graph.loss)
 
 
 def _operation(layer: Layer, shapes: Mapping[str, Shape], known: Mapping[tuple[str, str], Shape]) -> Operation:
