@@ -36,11 +36,9 @@ def inspect(
     modules: ModulesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs.
+    """Layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs. Or what training holds.
 
     Example: steplab inspect resnet50 --batch 32 --input 3x64x64 --classes 200
-
-    Example: steplab inspect gpt2 --memory --batch 8 --optimizer adam --within 24GB
     """
     options = pairs(set_ or [], "--set", "write it like filters=8")
     if memory:

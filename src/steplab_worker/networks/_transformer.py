@@ -74,11 +74,11 @@ class Blocks:
 def tokens(name: str, input_shape: Sequence[int], classes: int, sequence: int, vocabulary: int, loss: str) -> Builder:
     """The beginning of a network of tokens, if the data fit it; longer samples are cut."""
     if len(input_shape) != 1:
-        raise GraphError("%s takes tokens, samples of one dimension, not of shape %r" % (name, tuple(input_shape)))
+        raise GraphError("it takes tokens, samples of one dimension, not of shape %r" % (tuple(input_shape),))
     if input_shape[0] < sequence:
-        raise GraphError("%s: samples of %d tokens are shorter than sequence = %d" % (name, input_shape[0], sequence))
+        raise GraphError("samples of %d tokens are shorter than sequence = %d" % (input_shape[0], sequence))
     if classes > vocabulary:
-        raise GraphError("%s: vocabulary = %d is less than the %d tokens of the data" % (name, vocabulary, classes))
+        raise GraphError("vocabulary = %d is less than the %d tokens of the data" % (vocabulary, classes))
     return Builder(name, (sequence,), loss)
 
 

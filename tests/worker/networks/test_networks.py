@@ -72,7 +72,7 @@ def encoder(layers, width):
 
 def test_gpt2_parameters_by_hand():
     options = {"layers": 3, "width": 8, "heads": 2, "sequence": 16, "vocabulary": 50}
-    assert networks.build("gpt2", options, classes=50).parameters == 50 * 8 + 16 * 8 + encoder(3, 8) + 2 * 8
+    assert networks.build("gpt2", options).parameters == 50 * 8 + 16 * 8 + encoder(3, 8) + 2 * 8
     assert networks.build("gpt2").parameters == 50257 * 768 + 1024 * 768 + encoder(12, 768) + 2 * 768 == 124439808
 
 
@@ -97,7 +97,7 @@ def test_only_gpt2_is_causal_and_both_end_with_their_tokens(name):
 @pytest.mark.parametrize(
     ("shape", "classes", "options", "message"),
     [
-        ((1, 28, 28), 10, {}, "gpt2 takes tokens, samples of one dimension"),
+        ((1, 28, 28), 10, {}, "it takes tokens, samples of one dimension"),
         ((64,), 50, {}, "samples of 64 tokens are shorter than sequence = 1024"),
         ((64,), 256, {"sequence": 64, "vocabulary": 100}, "vocabulary = 100 is less than the 256 tokens of the data"),
         ((1024,), 50, {"heads": 5}, "not three times a width that 5 heads divide"),
