@@ -13,6 +13,7 @@ from steplab.analysis.dependent_factors import Dependent, dependent_factors, ind
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.frameworks import Comparison
 from steplab.analysis.latency import Inference, inference
+from steplab.analysis.layers import LayerProfile, layer_profile
 from steplab.analysis.noise import Noise, judge
 from steplab.analysis.ranking import Ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison
@@ -44,6 +45,7 @@ class Analysis:
     why: list[Why] = field(default_factory=list)  # the least efficient configuration first
     unexplained: list[Unexplained] = field(default_factory=list)  # phases that do not sum to the step
     imbalance: list[Imbalance] = field(default_factory=list)  # the trials in which ranks wait longest
+    layers: LayerProfile | None = None  # of the fastest configuration whose layers were timed
     training: Training | None = None  # of kind train: time to accuracy, and the curves
     inference: Inference | None = None  # of kind infer: latencies
     dependent: list[Dependent] = field(default_factory=list)  # factors that follow from others, in no configuration
@@ -93,10 +95,11 @@ def analyse(
     waiting = [] if iterations is None or layers is None else imbalance(trials, iterations, layers, MOST_IMBALANCES)
     cells = configurations(trials, factors)
     groups = groups_of(cells)
+    fastest_first = sorted(groups, key=lambda group: -group.speed)
     ended = tally(trials["status"] if len(trials) else ())
     judged = verdicts(cells, groups, trials, factors)
     return Analysis(
-        groups=sorted(groups, key=lambda group: -group.speed),
+        groups=fastest_first,
         verdicts=judged,
         noise=_noise(trials, factors, judged),
         trials=len(trials),
@@ -107,6 +110,7 @@ def analyse(
         why=answers(cells, judged.pairs),
         unexplained=unexplained(cells),
         imbalance=waiting,
+        layers=None if layers is None else layer_profile(trials, layers, fastest_first),
         training=None if epochs is None else training(trials, factors, epochs),
         inference=None if iterations is None else inference(trials, factors, iterations),
         dependent=dependent,

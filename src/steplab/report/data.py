@@ -20,7 +20,6 @@ from steplab.report.ranks import RankTimes, rank_times
 
 MOST_NOTES = 3
 MOST_SENTENCES = 6  # of an answer with models; its findings are never left out
-Profile = tuple[pd.DataFrame, str, tuple[str, ...]]  # seconds by layer, of which configuration, in which trials
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,6 @@ class ReportData:
     answer: list[Said]
     trials: pd.DataFrame
     factors: tuple[str, ...]
-    layers: pd.DataFrame  # layer, t_f, t_b: medians in seconds of one configuration
-    layers_of: str
     ranks: RankTimes | None
     unmeasured: list[Unmeasured]
     provenance: Provenance
@@ -90,7 +87,6 @@ def gather(
     logs: Mapping[str, str], roofline: Roofline | None = None,
 ) -> ReportData:  # fmt: skip
     """Gather a report's content from a study's tables, its models and the logs of failed trials."""
-    profile, of, _ = layer_profile(tables.trials, tables.layers, analysis)
     return ReportData(
         title=title,
         description=description,
@@ -98,8 +94,6 @@ def gather(
         answer=_answer(analysis, models),
         trials=tables.trials,
         factors=tables.factors,
-        layers=profile,
-        layers_of=of,
         ranks=rank_times(tables.trials, tables.iterations, analysis.varied),
         unmeasured=_unmeasured(tables.trials, tables.factors, logs),
         provenance=provenance,
@@ -143,24 +137,6 @@ def label(group: Group, names: tuple[str, ...]) -> str:
 def of_levels(levels: Mapping[str, Level], names: tuple[str, ...]) -> str:
     """The levels of those factors, as sentences name a configuration."""
     return ", ".join(f"{name}={levels[name]}" for name in names if name in levels) or "all"
-
-
-def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> Profile:
-    """Median seconds of each layer in the fastest configuration that has them, in the network's order; its trials."""
-    nothing: Profile = pd.DataFrame(columns=["layer", "t_f", "t_b"]), "", ()
-    if not len(layers):
-        return nothing
-    timed = trials[trials["trial"].isin(layers["trial"].unique())]
-    for group in analysis.groups:
-        chosen = timed
-        for name, level in group.factors.items():
-            chosen = chosen[chosen[name] == level]
-        if len(chosen):
-            rows = layers[layers["trial"].isin(chosen["trial"])]
-            order = list(dict.fromkeys(rows["layer"]))
-            medians = rows.groupby("layer")[["t_f", "t_b"]].median().reindex(order).reset_index()
-            return medians, label(group, analysis.varied), tuple(chosen["trial"])
-    return nothing
 
 
 def _answer(analysis: Analysis, models: Modelled) -> list[Said]:
