@@ -59,6 +59,7 @@ def _asked(analysis: Analysis) -> list[tuple[str, Evidence]]:
     else:
         answers += [(_frameworks(analysis), "frameworks"), (_fastest(analysis), "configurations")]
     answers += [(factor.sentence, "configurations") for factor in analysis.dependent]
+    answers += [(text, "configurations") for text in analysis.independence.sentences]
     return [*answers, (analysis.assumption, "configurations")]
 
 
@@ -187,8 +188,8 @@ def _effect(analysis: Analysis) -> str:
     if together:
         pair = " and ".join(together[0].factors)
         return f"{NO_EFFECT}, but {pair} act together."
-    if analysis.verdicts.real_factors:
-        return ""  # the frameworks, as variants, have a sentence of their own
+    if analysis.verdicts.real_factors or analysis.independence.confounded:
+        return ""  # variants of frameworks and confounded factors have sentences of their own
     return f"{NO_EFFECT}."
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 import pyarrow as pa
 
-from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.configurations import configurations
+from steplab.analysis.confounded_factors import Independence
 from steplab.analysis.dependent_factors import Dependent, dependent_factors, independent
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.frameworks import Comparison
@@ -23,7 +24,6 @@ from steplab.analysis.scaling.why import Why, answers
 from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.training import Training, training
 from steplab.analysis.unexplained import Unexplained, unexplained
-from steplab.analysis.unknown_work import assumption
 from steplab.analysis.verdicts import Verdicts, verdicts
 from steplab.core.trial import tally
 
@@ -50,6 +50,11 @@ class Analysis:
     inference: Inference | None = None  # of kind infer: latencies
     dependent: list[Dependent] = field(default_factory=list)  # factors that follow from others, in no configuration
     assumption: str = ""  # what is assumed of the work of a step, where no batch size is known
+
+    @property
+    def independence(self) -> Independence:
+        """Which factors were not varied independently."""
+        return self.verdicts.independence
 
     @property
     def designed(self) -> Designed:
@@ -114,7 +119,7 @@ def analyse(
         training=None if epochs is None else training(trials, factors, epochs),
         inference=None if iterations is None else inference(trials, factors, iterations),
         dependent=dependent,
-        assumption=_assumption(cells),
+        assumption=cells.falling.assumption if cells.unknown_work else "",
     )
 
 
@@ -132,10 +137,3 @@ def _noise(trials: pd.DataFrame, factors: Sequence[str], judged: Verdicts) -> No
         replicates=seen.replicates,
         halving=seen.halving,
     )
-
-
-def _assumption(cells: Configurations) -> str:
-    """What must be said of the work of a step."""
-    if not cells.unknown_work:
-        return ""
-    return assumption(bool(cells.strong.any()), several=len(set(cells.workers.tolist())) > 1)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations
+from steplab.analysis.confounded_factors import Independence, independence
 from steplab.analysis.effects.analysis import designed, with_verdicts
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.frameworks import Comparison, compare_frameworks, speed_measure
@@ -49,6 +50,7 @@ class Verdicts:
     ranking: Ranking | None
     fair: list[FairComparison]  # several workers against one on the same cores
     visible: Visible
+    independence: Independence = field(default_factory=Independence)
 
     @property
     def fastest(self) -> list[Group]:
@@ -68,7 +70,8 @@ def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFram
     fair = {pair: verdict_of(ratio) for pair, ratio in fair_ratios(cells, groups).items()}
     specific = {**_same_configuration(cells, comparisons), **fair, **speedups(cells, groups)}
     pairs = Pairs(groups, specific)
-    experiment = _reconciled(designed(trials, factors), cells, pairs, comparisons)
+    independent = independence(cells.factors, [name for name in cells.keys if name in factors])
+    experiment = _reconciled(_told(designed(trials, factors), independent), cells, pairs, comparisons)
     return Verdicts(
         pairs=pairs,
         designed=experiment,
@@ -76,6 +79,7 @@ def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFram
         ranking=ranking(comparisons, speed_measure(comparisons)),
         fair=fair_comparisons(cells, groups),
         visible=_visible(pairs, experiment),
+        independence=independent,
     )
 
 
@@ -112,6 +116,14 @@ def _both(pair: Comparison, places: Mapping[str, Mapping[str, int]]) -> tuple[in
     if len(shared) != 1 or shared[0] not in first or shared[0] not in second:
         return None
     return first[shared[0]], second[shared[0]]
+
+
+def _told(experiment: Designed, independent: Independence) -> Designed:
+    """The effects that are a factor's own: of confounded ones nobody can tell whose doing they are."""
+    main = [effect for effect in experiment.main if independent.compares(effect.factor, effect.level, effect.reference)]
+    trends = [trend for trend in experiment.trends if independent.tells(trend.factor)]
+    together = [one for one in experiment.interactions if all(map(independent.tells, one.factors))]
+    return replace(experiment, main=main, trends=trends, interactions=together, confounded=independent.confounded_names)
 
 
 def _reconciled(
@@ -169,7 +181,8 @@ def _samples(cells: Configurations, at: int) -> float:
 
 def _visible(pairs: Pairs, experiment: Designed) -> Visible:
     halves = [math.log(effect.high / effect.low) / 2 for effect in experiment.main]
-    effect = math.exp(min(halves)) if halves else None
+    # Without any noise left there is no threshold to speak of.
+    effect = math.exp(min(halves)) if halves and min(halves) > ROUNDING else None
     if pairs.visible is None:
         return Visible(effect=effect)
     least, typical = (math.exp(log) for log in pairs.visible)

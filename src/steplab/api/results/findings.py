@@ -89,6 +89,7 @@ class Findings:
             "training": analysis.training,
             "inference": analysis.inference,
             "dependent": [asdict(factor) | {"sentence": factor.sentence} for factor in analysis.dependent],
+            "independence": asdict(analysis.independence) | {"sentences": analysis.independence.sentences},
             "sentences": self.sentences,
             "unreadable": self.data.tables.unreadable,
         }
