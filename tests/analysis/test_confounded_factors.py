@@ -42,6 +42,7 @@ def test_a_level_with_one_level_of_another_is_a_gap() -> None:
     "cells",
     [
         grid(framework=["a", "b"], batch_size=[8, 16], workers=[1, 2]),
+        grid(framework=["a"], batch_size=[8], workers=[1, 2]),  # what does not vary is confounded with nothing
         [{"framework": "ab"[n % 2], "batch_size": 8 * n} for n in range(1, 9)],  # drawn: each number once, overlapping
         [{"framework": "ab"[n > 15], "batch_size": n} for n in range(30)],  # a slope
         [{"batch_size": 8 * n, "workers": n % 3} for n in range(1, 9)],

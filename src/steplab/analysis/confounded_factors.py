@@ -95,9 +95,9 @@ class Independence:
         return factor not in self.confounded_names
 
 
-def independence(configurations: Sequence[Mapping[str, Level]], varied: Iterable[str]) -> Independence:
+def independence(configurations: Sequence[Mapping[str, Level]], factors: Iterable[str]) -> Independence:
     """The pairs of factors that were not varied independently; a factor that some configurations lack is left out."""
-    names = [name for name in varied if configurations and all(name in levels for levels in configurations)]
+    names = [name for name in factors if _varies(configurations, name)]
     # Words before numbers: a framework was measured with a batch size, not the other way round.
     names.sort(key=lambda name: not isinstance(configurations[0][name], str))
     confounded: list[Confounded] = []
@@ -112,6 +112,10 @@ def independence(configurations: Sequence[Mapping[str, Level]], varied: Iterable
         elif _apart([own for own, _ in blocks]) and _apart([other for _, other in blocks]):
             confounded.append(Confounded(first, second, tuple(blocks)))
     return Independence(tuple(confounded), tuple(gaps))
+
+
+def _varies(configurations: Sequence[Mapping[str, Level]], name: str) -> bool:
+    return all(name in levels for levels in configurations) and len({own[name] for own in configurations}) > 1
 
 
 def _slope(levels: Iterable[Level]) -> bool:
