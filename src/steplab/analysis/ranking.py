@@ -14,6 +14,7 @@ from string import ascii_lowercase
 import numpy as np
 
 from steplab.analysis.frameworks import MEASURES, Comparison
+from steplab.analysis.labels import listed
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,12 @@ class Ranking:
     places: tuple[Place, ...]
     together: tuple[tuple[str, ...], ...]  # groups of two or more that cannot be told apart
     sentence: str
+    left_out: tuple[str, ...] = ()  # the slowest of very many variants, which were not compared
 
 
-def ranking(comparisons: Sequence[Comparison], measure: str = "throughput") -> Ranking | None:
+def ranking(
+    comparisons: Sequence[Comparison], measure: str = "throughput", left_out: Sequence[str] = ()
+) -> Ranking | None:
     """The ranking by a measure; None where frameworks share no configuration, or where real differences go round."""
     pairs = [one for one in comparisons if one.measure == measure and one.factors is None]
     names = sorted({name for one in pairs for name in (one.first, one.second)})
@@ -50,7 +54,8 @@ def ranking(comparisons: Sequence[Comparison], measure: str = "throughput") -> R
     places = tuple(Place(name, _ratio(scores, name, order[0], measure), letters[name]) for name in order)
     together = tuple(group for group in groups if len(group) > 1)
     singles = [one for one in comparisons if one.measure == measure and one.factors is not None]
-    return Ranking(measure, places, together, _sentence(measure, places, together, pairs, singles))
+    sentence = _sentence(measure, places, together, pairs, singles) + _uncompared(places, left_out)
+    return Ranking(measure, places, together, sentence, tuple(left_out))
 
 
 def _more_is_better(measure: str) -> bool:
@@ -130,6 +135,14 @@ def _sentence(
     text = f"By {measure} {where}: {_listed(places)}"
     text += "".join(f"; {_and(group)} cannot be told apart" for group in together)
     return f"{text}{_against(pairs, singles)}."
+
+
+def _uncompared(places: Sequence[Place], left_out: Sequence[str]) -> str:
+    """Which variants the ranking leaves out."""
+    if not left_out:
+        return ""
+    named = listed(left_out)
+    return f" These are the {len(places)} fastest of {len(places) + len(left_out)} variants; not compared: {named}."
 
 
 def _listed(places: Sequence[Place]) -> str:

@@ -18,7 +18,7 @@ from steplab.analysis.configurations import Configurations
 from steplab.analysis.confounded_factors import Independence, independence
 from steplab.analysis.effects.analysis import designed, with_verdicts
 from steplab.analysis.effects.findings import Designed, Effect
-from steplab.analysis.frameworks import Comparison, compare_frameworks, speed_measure
+from steplab.analysis.frameworks import Comparison, framework_pairs, speed_measure
 from steplab.analysis.pairs import Pairs, speedups, verdict_of
 from steplab.analysis.ranking import Ranking, ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison, fair_comparisons, fair_ratios
@@ -66,7 +66,8 @@ class Verdicts:
 
 def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFrame, factors: Sequence[str]) -> Verdicts:
     """Judge everything that a study asks."""
-    comparisons = compare_frameworks(trials, factors)
+    frameworks = framework_pairs(trials, factors)
+    comparisons = frameworks.comparisons
     fair = {pair: verdict_of(ratio) for pair, ratio in fair_ratios(cells, groups).items()}
     specific = {**_same_configuration(cells, comparisons), **fair, **speedups(cells, groups)}
     pairs = Pairs(groups, specific)
@@ -76,7 +77,7 @@ def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFram
         pairs=pairs,
         designed=experiment,
         frameworks=comparisons,
-        ranking=ranking(comparisons, speed_measure(comparisons)),
+        ranking=ranking(comparisons, speed_measure(comparisons), frameworks.left_out),
         fair=fair_comparisons(cells, groups),
         visible=_visible(pairs, experiment),
         independence=independent,

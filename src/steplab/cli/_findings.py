@@ -275,6 +275,8 @@ def _ranking(view: View) -> None:
     rows = [[place.framework, f"{place.ratio:.2f}", place.letters] for place in order.places]
     console().print(table(["framework", "of the first", "group"], rows, title=f"frameworks by {order.measure}"))
     console().print("Those that share a letter cannot be told apart.", markup=False)
+    if order.left_out:
+        console().print(f"Not compared, as they are the slowest: {', '.join(order.left_out)}.", markup=False)
 
 
 def effects(view: View) -> None:
