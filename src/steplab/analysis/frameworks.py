@@ -224,15 +224,15 @@ def _judged(measure: str, pair: _Estimate, questions: int, unsure: bool, more_is
     """The verdict on one of a family of questions."""
     known = not unsure and pair.freedom > 0 and np.isfinite(pair.error)
     half = float(critical(pair.freedom, questions)) * pair.error if known else None
-    found = including(pair.log, pair.paired, half)
-    better = (pair.first if (found.ratio > 1) == more_is_better else pair.second) if found.differs else ""
-    verdict = "a real difference" if found.differs else "not a difference that the noise leaves beyond doubt"
+    judged = including(pair.log, pair.paired, half)
+    better = (pair.first if (judged.ratio > 1) == more_is_better else pair.second) if judged.differs else ""
+    verdict = "a real difference" if judged.differs else "not a difference that the noise leaves beyond doubt"
     if not known:
         verdict = NO_SPREAD if unsure else SINGLE
-    doubt = f" ({ends(found.low, found.high)})" if found.low is not None and found.high is not None else ""
+    doubt = f" ({ends(judged.low, judged.high)})" if judged.low is not None and judged.high is not None else ""
     where = "" if pair.factors is None else f" with {', '.join(f'{k} {v}' for k, v in pair.factors.items())}"
-    text = f"{measure.capitalize()} of {pair.first} is {found.ratio:.2f}{doubt} times that of {pair.second}{where}"
+    text = f"{measure.capitalize()} of {pair.first} is {judged.ratio:.2f}{doubt} times that of {pair.second}{where}"
     return Comparison(
-        measure, pair.first, pair.second, pair.factors, found.ratio, found.low, found.high, pair.pairs,
-        pair.configurations, found.differs, better, f"{text}: {verdict}.",
+        measure, pair.first, pair.second, pair.factors, judged.ratio, judged.low, judged.high, pair.pairs,
+        pair.configurations, judged.differs, better, f"{text}: {verdict}.",
     )  # fmt: skip

@@ -184,7 +184,7 @@ def _effect(analysis: Analysis) -> str:
         steep = max(powers, key=lambda trend: abs(trend.power))
         power = f"{steep.factor}^{steep.power:.2f} ({steep.low:.2f} to {steep.high:.2f})"
         return f"The step time goes as {power}; no two of its levels alone are told apart."
-    together = [one for one in experiment.interactions if one.differs]
+    together = [interaction for interaction in experiment.interactions if interaction.differs]
     if together:
         pair = " and ".join(together[0].factors)
         return f"{NO_EFFECT}, but {pair} act together."

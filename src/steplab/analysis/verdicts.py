@@ -101,13 +101,13 @@ def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]
             variant = str(levels["framework"]) + "".join(f" {k}={v}" for k, v in levels.items() if k in own)
             shared = {name: level for name, level in levels.items() if name not in own and name != "framework"}
             places.setdefault(variant, {})[str(shared)] = at
-    found: dict[tuple[int, int], Difference] = {}
+    verdicts: dict[tuple[int, int], Difference] = {}
     for pair in comparisons:
         if pair.measure == speed_measure(comparisons) and pair.configurations == 1:
             both = _both(pair, places)
             if both is not None:
-                found[both] = pair.speed
-    return found
+                verdicts[both] = pair.speed
+    return verdicts
 
 
 def _both(pair: Comparison, places: Mapping[str, Mapping[str, int]]) -> tuple[int, int] | None:
@@ -123,7 +123,9 @@ def _told(experiment: Designed, independent: Independence) -> Designed:
     """The effects that are a factor's own: of confounded ones nobody can tell whose doing they are."""
     main = [effect for effect in experiment.main if independent.compares(effect.factor, effect.level, effect.reference)]
     trends = [trend for trend in experiment.trends if independent.tells(trend.factor)]
-    together = [one for one in experiment.interactions if all(map(independent.tells, one.factors))]
+    together = [
+        interaction for interaction in experiment.interactions if all(map(independent.tells, interaction.factors))
+    ]
     return replace(experiment, main=main, trends=trends, interactions=together, confounded=independent.confounded_names)
 
 
@@ -143,17 +145,17 @@ def _reconciled(
 def _with_frameworks(effects: Sequence[Effect], overall: Sequence[Comparison]) -> list[Effect]:
     """The effects of the frameworks from their pairs; a pair that shares no configuration, or variants, have none."""
     known = {(pair.first, pair.second): pair for pair in overall}
-    made: list[Effect] = []
+    judged: list[Effect] = []
     for effect in effects:
         if effect.factor != "framework":
-            made.append(effect)
+            judged.append(effect)
             continue
         # Less speed is more time, and the reference comes first in the alphabet.
         pair = known.get((str(effect.reference), str(effect.level)))
         speed = None if pair is None else pair.speed
         if speed is not None and speed.low is not None and speed.high is not None:
-            made.append(replace(effect, ratio=speed.ratio, low=speed.low, high=speed.high, differs=speed.differs))
-    return made
+            judged.append(replace(effect, ratio=speed.ratio, low=speed.low, high=speed.high, differs=speed.differs))
+    return judged
 
 
 def _of_single_configurations(effects: Sequence[Effect], cells: Configurations, pairs: Pairs) -> list[Effect]:
@@ -162,17 +164,17 @@ def _of_single_configurations(effects: Sequence[Effect], cells: Configurations, 
     at = {levels.get(name): position for position, levels in enumerate(cells.factors)}
     if len(at) != len(cells):
         return list(effects)
-    made = []
+    judged = []
     for effect in effects:
-        found = pairs.between(at[effect.level], at[effect.reference])
+        difference = pairs.between(at[effect.level], at[effect.reference])
         work = math.log(_samples(cells, at[effect.level]) / _samples(cells, at[effect.reference]))
-        if found.low is not None and found.high is not None:
-            logs = [work - math.log(value) for value in (found.ratio, found.high, found.low)]
+        if difference.low is not None and difference.high is not None:
+            logs = [work - math.log(value) for value in (difference.ratio, difference.high, difference.low)]
             real = logs[1] > ROUNDING or logs[2] < -ROUNDING
-            made.append(
+            judged.append(
                 replace(effect, ratio=math.exp(logs[0]), low=math.exp(logs[1]), high=math.exp(logs[2]), differs=real)
             )
-    return made
+    return judged
 
 
 def _samples(cells: Configurations, at: int) -> float:

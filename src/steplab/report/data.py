@@ -14,7 +14,7 @@ from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.core.trial import Level, plain_level
-from steplab.report.answer import Said, said
+from steplab.report.answer import AnswerSentence, on_page
 from steplab.report.modelling import Modelled
 from steplab.report.ranks import RankTimes, rank_times
 
@@ -71,7 +71,7 @@ class ReportData:
     title: str
     description: str
     analysis: Analysis
-    answer: list[Said]
+    answer: list[AnswerSentence]
     trials: pd.DataFrame
     factors: tuple[str, ...]
     ranks: RankTimes | None
@@ -108,13 +108,14 @@ def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dic
     uneven = analysis.imbalance[:MOST_NOTES]
     rows = tables.trials.set_index("trial") if uneven else tables.trials
     named = {
-        one.trial: ", ".join(f"{n}={plain_level(rows.at[one.trial, n])}" for n in analysis.varied) for one in uneven
+        finding.trial: ", ".join(f"{n}={plain_level(rows.at[finding.trial, n])}" for n in analysis.varied)
+        for finding in uneven
     }
     return {
         "speed-up": tuple(
-            f"{of_levels(one.factors, analysis.varied)}: {one.answer}" for one in analysis.why[:MOST_NOTES]
+            f"{of_levels(finding.factors, analysis.varied)}: {finding.answer}" for finding in analysis.why[:MOST_NOTES]
         ),
-        "imbalance": tuple(f"{named.get(one.trial, one.trial)}: {one.sentence}." for one in uneven),
+        "imbalance": tuple(f"{named.get(finding.trial, finding.trial)}: {finding.sentence}." for finding in uneven),
         "roofline": () if roofline is None else (roofline.title, *roofline.notes),
     }
 
@@ -139,11 +140,11 @@ def of_levels(levels: Mapping[str, Level], names: tuple[str, ...]) -> str:
     return ", ".join(f"{name}={levels[name]}" for name in names if name in levels) or "all"
 
 
-def _answer(analysis: Analysis, models: Modelled) -> list[Said]:
+def _answer(analysis: Analysis, models: Modelled) -> list[AnswerSentence]:
     """All findings, which answer first and say last how far to trust them; before that the models, if there is room."""
-    found = [said(sentence) for sentence in sentences(analysis)]
-    told = [Said(text, evidence) for text, evidence in models.sentences()]
-    return [*found[:-1], *told[: max(MOST_SENTENCES - len(found), 0)], found[-1]]
+    findings = [on_page(sentence) for sentence in sentences(analysis)]
+    told = [AnswerSentence(text, evidence) for text, evidence in models.sentences()]
+    return [*findings[:-1], *told[: max(MOST_SENTENCES - len(findings), 0)], findings[-1]]
 
 
 def _unmeasured(trials: pd.DataFrame, factors: tuple[str, ...], logs: Mapping[str, str]) -> list[Unmeasured]:

@@ -93,7 +93,7 @@ def answers(cells: Configurations, pairs: Pairs) -> list[Why]:
     latencies = _latencies(cells, sizes, lost)
     crowded = _crowded(cells)
     worst = sorted(range(len(many)), key=lambda i: groups[int(many[i])].efficiency or 0.0)[:MOST_ANSWERS]
-    fair = {str(one.factors): one.sentence for one in fair_comparisons(cells, groups)}
+    fair = {str(comparison.factors): comparison.sentence for comparison in fair_comparisons(cells, groups)}
     cores = dict(list(fair_ratios(cells, groups)))
     explained = [
         replace(
