@@ -239,7 +239,7 @@ def _communication(
     whole = exposed.seconds + hidden
     every = accumulation(str(group.factors.get("strategy", "sync")))
     sent = ring_bytes(gradients, workers) / every if gradients else None
-    rate = f" of {size(gradients)} of gradients, {size(sent / whole)}/s" if gradients and sent and whole > 0 else ""
+    rate = f" of {size(gradients)} of gradients ({size(sent / whole)}/s)" if gradients and sent and whole > 0 else ""
     covered = f"; {seconds(hidden)} of {seconds(whole)} hide behind back-propagation" if hidden > 0 else ""
     if latency is None:
         return [("communication", exposed, f"The exchange{rate} costs {seconds(exposed.seconds)}{covered}.")]
