@@ -3,7 +3,7 @@
 Pass mark: 15 s of wall time on two cores; 8 s is aimed at. It was 33 s, then 15.5 s. What made it quicker, with the
 same results: the descent of symbolic regression computes all slopes of an expression at once, on arrays instead of
 tables; trees are fitted without checking the same rows again for each, and fewer boosted trees are the first of more;
-how errors grow outside of the measured range is learned only if a row lies there, which no random fold's does; processes
+how errors grow outside of the measured range is learned only if a row lies there, which no fold's does; processes
 share the work, one model on one split at a time, the dearest first. Other programs that take both cores take their
 share, too.
 
