@@ -14,11 +14,9 @@ It does what the command line does, without printing. Nothing is imported before
 
 from __future__ import annotations
 
-import ast
 import importlib
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all of this
 
 # What steplab offers. Type checkers and editors read these lines; so does `__getattr__`, when a name is asked for.
 if TYPE_CHECKING:
@@ -87,9 +85,10 @@ def __getattr__(name: str) -> object:
     """Import what is offered when it is asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'steplab' has no attribute {name!r}")
-    if _homes()[name] == __name__:
+    home = _homes()[name]
+    if home == __name__:
         return importlib.import_module(f"{__name__}.{name}")
-    offered = globals()[name] = getattr(importlib.import_module(_homes()[name]), name)
+    offered = globals()[name] = getattr(importlib.import_module(home), name)
     return offered
 
 
@@ -97,9 +96,20 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-@cache
+_modules: dict[str, str] = {}
+
+
 def _homes() -> dict[str, str]:
-    """The module of each name that is offered, from the imports above."""
+    """The module of each name that is offered, from the imports above, which are read once."""
+    if not _modules:
+        _modules.update(_read_homes())
+    return _modules
+
+
+def _read_homes() -> dict[str, str]:
+    import ast
+    from pathlib import Path
+
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     imports = (node for node in block.body if isinstance(node, ast.ImportFrom))
