@@ -111,6 +111,16 @@ def test_the_correction_fades_far_from_the_data():
     assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.law().evaluate(X)).mape
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_below_one_worker_the_formula_says_what_predict_says(shared):
+    X, y = cluster((1, 2, 4, 8), shared=shared)
+    X["nodes"] = np.ceil(X["gpus"] / 2)
+    model = Hybrid().fit(X, y)
+    asked = pd.DataFrame({"gpus": [0.0, 0.5, 1.0, 3.0], "batch_size": 32.0, "nodes": [0.0, 0.2, 3.0, 4.0]})
+    assert np.isfinite(model.predict(asked)).all()
+    np.testing.assert_allclose(model.formula().evaluate(asked), model.predict(asked), rtol=1e-9)
+
+
 def test_a_target_of_zero_is_refused_in_one_sentence():
     X, y = cluster((1, 2, 4, 8))
     with pytest.raises(ModelError, match="times, which are positive"):

@@ -146,6 +146,7 @@ def prepare(
         squared=loss == "squared", has_zeros=bool(has_zero.any()), penalty=penalty,
         counts=np.column_stack(counts) if counts else None,
         usual=_usual(intrinsic, extrinsic) if ours else None,
+        width=np.full(len(intrinsic) + len(extrinsic), POWER_WIDTH) if ours else None,
         pull=_pull(len(y), loss == "squared") if ours else 0.0,
     )  # fmt: skip
     return Prepared(problem, roles, intrinsic, extrinsic, levels, typical, unit, steps, logs)
@@ -153,4 +154,4 @@ def prepare(
 
 def _pull(rows: int, squared: bool) -> float:
     """The price of a power's squared distance from its usual value: a normal prior beside errors of a usual size."""
-    return USUAL_ERROR**2 / (rows * POWER_WIDTH**2) if squared else USUAL_ERROR / (2 * rows * POWER_WIDTH**2)
+    return USUAL_ERROR**2 / rows if squared else USUAL_ERROR / (2 * rows)

@@ -64,11 +64,14 @@ class Problem:
     penalty: Penalty = Penalty()
     counts: Array | None = None  # columns of counts, which no power scales: [N > 1], ln N
     usual: Array | None = None  # weak prior: where powers lie unless the data tell otherwise,
-    pull: float = 0.0  # and the price of a unit's squared distance from there
+    width: Array | None = None  # how far from there they plausibly lie,
+    pull: float = 0.0  # and the price of a squared width
 
     def prior_cost(self, theta: Array) -> float:
         """What the weak prior on the powers adds to the mean loss."""
-        return 0.0 if self.usual is None else self.pull * float(np.sum((theta - self.usual)[self.moving] ** 2))
+        if self.usual is None or self.width is None:
+            return 0.0
+        return self.pull * float(np.sum(((theta - self.usual) / self.width)[self.moving] ** 2))
 
     def rows(self, chosen: Array) -> Problem:
         """The same problem on some of the rows."""
@@ -223,9 +226,9 @@ def _direction(
     at = point.theta[problem.moving]
     price = np.sqrt(power_price[problem.moving])
     matrix, goals = [block, np.diag(price)], [right, -price * at]
-    if problem.usual is not None and problem.pull:
-        held = np.sqrt(2 * len(problem.y) * problem.pull * stretch)
-        matrix.append(held * np.eye(count))
+    if problem.usual is not None and problem.width is not None and problem.pull:
+        held = np.sqrt(2 * len(problem.y) * problem.pull * stretch) / problem.width[problem.moving]
+        matrix.append(np.diag(held))
         goals.append(held * (problem.usual[problem.moving] - at))
     return np.vstack(matrix), np.concatenate(goals)
 
