@@ -56,7 +56,7 @@ class Generic(PerformanceModel):
         distinct = {c: frame[c].nunique() for c in self.roles_.columns}
         inner = sum(2 if distinct[c] > 2 else distinct[c] - 1 for c in self.roles_.intrinsic)
         levels = sum(distinct[c] - 1 for c in self.roles_.categorical)
-        counts = sum(map(len, counted(frame, self.roles_))) if self.form == "steps" else 0
+        counts = len(counted(frame, self.roles_)) if self.form == "steps" else 0
         return inner + levels + sum(distinct[c] > 1 for c in self.roles_.extrinsic) + counts + 3
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
@@ -116,7 +116,8 @@ class Generic(PerformanceModel):
     def _require_columns(self) -> None:
         made, roles = self.expression_, self.roles_
         fits = set(made.coef) == set(roles.intrinsic) and set(made.scale) == set(roles.extrinsic)
-        fits = fits and {*made.steps, *made.logs} <= set(roles.numeric)
+        per_node = () if made.per_node is None else (made.per_node.workers, made.per_node.nodes)
+        fits = fits and {*made.steps, *made.logs, *per_node} <= set(roles.numeric)
         if not fits or {c: tuple(v) for c, v in made.levels.items()} != self.levels_:
             raise ValueError("the expression does not match the columns")
 
@@ -134,6 +135,8 @@ def _with_undetermined(found: list[Parameter], expression: Expression) -> list[P
     wanted.append(("constant", "C", expression.constant, 0.0, None))
     wanted += [(f"{c} > 1", "s", cost, 0.0, None) for c, cost in expression.steps.items()]
     wanted += [(f"ln {c}", "g", cost, 0.0, None) for c, cost in expression.logs.items()]
+    if expression.per_node is not None:
+        wanted.append((f"ln {expression.per_node.name}", "g", expression.per_node.cost, 0.0, None))
     return [
         have.get((name, symbol), Parameter(name, symbol, value, low if np.isfinite(low) else None, high, False))
         for name, symbol, value, low, high in wanted

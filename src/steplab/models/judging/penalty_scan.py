@@ -61,4 +61,6 @@ def _row(prepared: Prepared, penalty: Penalty, near: Array, groups: Array | None
     parameters |= {f"{c}.q": q for c, q in expression.scale.items()} | {"base.b": expression.base}
     parameters |= {f"{c} > 1.s": cost for c, cost in expression.steps.items()}
     parameters |= {f"ln {c}.g": cost for c, cost in expression.logs.items()} | {"constant.C": expression.constant}
+    if expression.per_node is not None:
+        parameters[f"ln {expression.per_node.name}.g"] = expression.per_node.cost
     return ScanRow(penalty.kind, penalty.coef, judged.r2, judged.mape, parameters)

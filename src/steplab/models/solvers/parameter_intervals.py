@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from steplab.models.formulas.expression import Columns, Expression, log_count, more_than_one
+from steplab.models.formulas.expression import Columns, Expression, log_count, log_per_node, more_than_one
 from steplab.models.held_out.intervals import best_power, floor_of, scale_of
 from steplab.models.parameter import Parameter
 
@@ -69,6 +69,10 @@ def slopes(expression: Expression, frame: Columns, *, ours: bool = True) -> list
         if cost > 0:
             own = cost * log_count(np.asarray(frame[c], float))
             derivatives.append(Slope(f"ln {c}", "g", cost, True, (0, np.inf), own))
+    shared = expression.per_node
+    if shared is not None and shared.cost > 0:
+        own = shared.cost * log_per_node(frame, shared.workers, shared.nodes)
+        derivatives.append(Slope(f"ln {shared.name}", "g", shared.cost, True, (0, np.inf), own))
     if expression.constant > 0:
         constant = expression.constant
         derivatives.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(outer), constant)))

@@ -95,6 +95,7 @@ def _rounding(point: PowersPoint, problem: Problem, share: float) -> float:
 
 
 def _screen(problem: Problem, theta: Array, iterations: int) -> PowersPoint:
+    problem = problem.held_near(theta)
     point = start(problem, theta)
     return descend(problem, point, _rounding(point, problem, 1.0), iterations, 1e-4)
 
@@ -170,6 +171,7 @@ def _search(problem: Problem, seed: int, starts: int, near: Array | None, finish
         few = _thinned(problem, SCREEN_ROWS)
         points = [_screen(few, theta, 7) for theta in _starts(few, starts, np.random.default_rng(seed))]
         near = min(points, key=lambda point: point.cost).theta
+        problem = problem.held_near(near)
         some = _thinned(problem, MIRROR_ROWS)
         best = _screen(some, near, 7)
         mirrored = _mirrored(some, best)
@@ -177,6 +179,7 @@ def _search(problem: Problem, seed: int, starts: int, near: Array | None, finish
         best = mirrored if mirrored is best else _mirrored(some, mirrored)
         point = best if some is problem else start(problem, best.theta)
     else:
+        problem = problem.held_near(near)
         point = start(problem, near)
     problem = _with_own_error(problem, point)
     for share, tolerance in ((1.0, 1e-4), (ROUNDING, finished)):

@@ -65,6 +65,7 @@ class Problem:
     counts: Array | None = None  # columns of counts, which no power scales: [N > 1], ln N
     usual: Array | None = None  # weak prior: where powers lie unless the data tell otherwise,
     width: Array | None = None  # how far from there they plausibly lie,
+    shared: Array | None = None  # which of them lie near −1 where workers share the work, else near 0,
     pull: float = 0.0  # and the price of a squared width
 
     def prior_cost(self, theta: Array) -> float:
@@ -72,6 +73,12 @@ class Problem:
         if self.usual is None or self.width is None:
             return 0.0
         return self.pull * float(np.sum(((theta - self.usual) / self.width)[self.moving] ** 2))
+
+    def held_near(self, theta: Array) -> Problem:
+        """The same problem, powers of counts held near the usual value that is nearer to these: −1 or 0."""
+        if self.usual is None or self.shared is None:
+            return self
+        return replace(self, usual=np.where(self.shared, np.where(theta < -0.5, -1.0, 0.0), self.usual))
 
     def rows(self, chosen: Array) -> Problem:
         """The same problem on some of the rows."""
