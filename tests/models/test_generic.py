@@ -7,7 +7,7 @@ import pytest
 from steplab.core.errors import ModelError, NotEnoughData
 from steplab.models import model_from_document
 from steplab.models.generic import Generic
-from steplab.models.solvers.parameter_intervals import covariance, evidence, slopes
+from steplab.models.solvers.parameter_intervals import bread, covariance, evidence, slopes
 
 TRUTH = {
     ("filters", "a"): 0.5, ("filters", "p"): 0.8, ("kernel", "a"): 0.2, ("kernel", "p"): 2.0,
@@ -225,7 +225,7 @@ def test_more_terms_than_rows_are_no_failure_of_the_judgement():
     made = slopes(model.expression_, {c: X[c].to_numpy()[:2] for c in X})
     jacobian = np.column_stack([slope.column for slope in made])
     known = evidence(jacobian, np.ones(2), np.array([1.0, 1.1]), np.ones(2), squared=True)
-    assert covariance(known, None)[0].shape == (len(made), len(made)) and len(made) > 2
+    assert covariance(known, None, bread(known)).shape == (len(made), len(made)) and len(made) > 2
 
 
 def of_nodes(nodes, per_node=(1, 2, 3, 4), noise=0.0):

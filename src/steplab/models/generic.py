@@ -20,7 +20,7 @@ from steplab.models.formulas.formula import Formula
 from steplab.models.solvers import parameter_intervals
 from steplab.models.solvers.penalty import SCAN, parse_penalty
 from steplab.models.solvers.power_search import search
-from steplab.models.solvers.prepare import Prepared, counted, prepare
+from steplab.models.solvers.prepare import Prepared, counted, distinct_values, prepare
 from steplab.models.solvers.varpro import Array, Penalty, mean_loss
 
 OFFERED = {"auto": 20, "compare": 0, "report": 40}
@@ -47,13 +47,13 @@ class Generic(PerformanceModel):
 
     def __init__(
         self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
-        loss: str = "absolute", penalty: str = "none", starts: int = 1, seed: int = 0, form: str = "steps",
+        loss: str = "absolute", penalty: str = "none", starts: int = 0, seed: int = 0, form: str = "steps",
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
         self.loss, self.penalty, self.starts, self.seed, self.form = loss, penalty, starts, seed, form
 
     def _rows_needed(self, frame: pd.DataFrame) -> int:
-        distinct = {c: frame[c].nunique() for c in self.roles_.columns}
+        distinct = distinct_values({c: frame[c].to_numpy() for c in self.roles_.columns})
         inner = sum(2 if distinct[c] > 2 else distinct[c] - 1 for c in self.roles_.intrinsic)
         levels = sum(distinct[c] - 1 for c in self.roles_.categorical)
         counts = len(counted(frame, self.roles_)) if self.form == "steps" else 0
@@ -79,11 +79,12 @@ class Generic(PerformanceModel):
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
         predicted = self.expression_.predict(columns)
         known = parameter_intervals.evidence(jacobian, predicted, y, unit, self.loss == "squared")
-        covered, flatness = parameter_intervals.covariance(known, groups)
+        bread = parameter_intervals.bread(known)
+        covered = parameter_intervals.covariance(known, groups, bread)
         clusters = len(y) if groups is None else len(np.unique(groups))
-        found = parameter_intervals.parameters(made, covered, flatness, clusters - len(made))
+        found = parameter_intervals.parameters(made, covered, bread.flatness, clusters - len(made))
         self.parameters_ = _with_undetermined(found, self.expression_)
-        self.left_out_ = np.asarray(predicted - parameter_intervals.held_out_shift(known))
+        self.left_out_ = np.asarray(predicted - parameter_intervals.held_out_shift(known, bread))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         # Replicates that share a configuration must leave together: only refitting shows that.

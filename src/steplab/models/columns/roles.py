@@ -102,7 +102,7 @@ def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
 def _text(values: pd.Series) -> np.ndarray:
     given = values.tolist()
     # 1.0 and 1 are one level, however the table was read.
-    if not all(type(value) is str for value in given):
+    if set(map(type, given)) - {str}:
         given = [f"{value:g}" if isinstance(value, float) else str(value) for value in given]
     made = np.empty(len(given), dtype=object)
     made[:] = given
@@ -127,5 +127,6 @@ def canonical_order(frame: pd.DataFrame, y: np.ndarray) -> np.ndarray:
 
 
 def _codes(key: np.ndarray) -> np.ndarray:
-    rank = {name: i for i, name in enumerate(sorted(set(key.tolist())))}
-    return np.array([rank[name] for name in key.tolist()])
+    values = key.tolist()
+    rank = {name: i for i, name in enumerate(sorted(set(values)))}
+    return np.fromiter(map(rank.__getitem__, values), int, len(values))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from steplab.models.held_out.intervals import MOST_SCORES, POWERS, conformal_quantile, dependence
+from steplab.models.held_out.intervals import MOST_SCORES, POWERS, conformal_quantile, dependences
 
 KIND = "ratio"
 # Noise-free rows have no width of their own; what extrapolation adds is measured in this one.
@@ -101,7 +101,7 @@ def calibrate_ratios(predicted: np.ndarray, measured: np.ndarray, groups: np.nda
     rows = len(predicted) if groups is None else len(np.unique(groups[seen]))
     laws = [RatioConformal(power, typical, smallest, largest, rows, (0.0,)) for power in POWERS]
     scored = [law.scores_of(predicted, measured) for law in laws]
-    best = int(np.argmin([dependence(scores, predicted) for scores in scored]))
+    best = int(np.argmin(dependences(scored, predicted)))
     scores = scored[best]
     if len(scores) > MOST_SCORES:
         scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))

@@ -92,23 +92,33 @@ class Prepared:
         return base, made
 
 
-def _logarithms(frame: pd.DataFrame, columns: Sequence[str], typical: Mapping[str, float]) -> tuple[Array, Array]:
-    values = frame[list(columns)].to_numpy(float).reshape(len(frame), len(columns))
-    on = (values > 0).astype(float)
-    with np.errstate(divide="ignore"):
-        logs = np.log(values / np.array([typical[c] for c in columns]))
-    return np.where(on > 0, logs, 0.0), on
+def _logarithms(
+    table: Mapping[str, Array], columns: Sequence[str], typical: Mapping[str, float], rows: int
+) -> tuple[Array, Array]:
+    values = np.empty((rows, len(columns)), order="F")
+    for place, c in enumerate(columns):
+        np.divide(table[c], typical[c], out=values[:, place])
+    on = values > 0
+    logs = np.zeros_like(values)
+    np.log(values, out=logs, where=on)
+    return logs, on.astype(float)
 
 
-def _typical(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
-    made = {}
+def _typical(table: Mapping[str, Array], columns: Sequence[str]) -> dict[str, float]:
+    typical = {}
     for c in columns:
-        values = frame[c].to_numpy(float)
-        if (values < 0).any():
+        values = table[c]
+        if values.min() < 0:
             hint = "make it categorical, or shift it above 0"
             raise ModelError(f"column {c!r} holds negative values, which have no powers", hint=hint)
-        made[c] = float(np.exp(np.log(values[values > 0]).mean())) if (values > 0).any() else 1.0
-    return made
+        above = values if values.min() > 0 else values[values > 0]
+        typical[c] = float(np.exp(np.log(above).mean())) if len(above) else 1.0
+    return typical
+
+
+def distinct_values(table: Mapping[str, Array]) -> dict[str, int]:
+    """How many values each column of numbers or text has."""
+    return {c: len(set(values.tolist())) for c, values in table.items()}
 
 
 def _error_unit(y: Array, loss: str) -> Array:
@@ -144,19 +154,21 @@ def prepare(
     if form not in FORMS:
         raise ModelError(f"form {form!r} is unknown", hint=allowed(FORMS))
     ours = form == "steps"
-    typical = _typical(frame, roles.numeric)
-    distinct = {c: frame[c].nunique() for c in roles.numeric}
+    # Arrays once: to ask a table for a column costs more than the work on it.
+    table = {c: frame[c].to_numpy() for c in roles.columns}
+    typical = _typical(table, roles.numeric)
+    distinct = distinct_values({c: table[c] for c in roles.numeric})
     intrinsic = tuple(c for c in roles.intrinsic if distinct[c] > 1)
     extrinsic = tuple(c for c in roles.extrinsic if distinct[c] > 1)
-    inner, inner_on = _logarithms(frame, intrinsic, typical)
-    outer, outer_on = _logarithms(frame, extrinsic, typical)
-    columns = [(frame[c].to_numpy() == name).astype(float) for c, known in levels.items() for name in known]
+    inner, inner_on = _logarithms(table, intrinsic, typical, len(y))
+    outer, outer_on = _logarithms(table, extrinsic, typical, len(y))
+    columns = [(table[c] == name).astype(float) for c, known in levels.items() for name in known]
     if not levels and (ours or len(intrinsic) < max(len(roles.intrinsic), 1)):
         columns = [np.ones(len(frame))]
     counts = counted(frame, roles) if ours else Counts()
     unit = float(np.median(np.abs(y))) or float(np.max(np.abs(y))) or 1.0
     has_zero = np.concatenate([(inner_on == 0).any(axis=0), (outer_on == 0).any(axis=0)])
-    shares = np.column_stack(columns) if columns else np.empty((len(frame), 0))
+    shares = np.asfortranarray(np.column_stack(columns)) if columns else np.empty((len(frame), 0))
     problem = Problem(
         inner, inner_on, outer, outer_on, shares, y / unit, _error_unit(y / unit, loss),
         low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND),
