@@ -64,11 +64,11 @@ def chosen_candidate(trials: Sequence[Candidate]) -> Candidate:
     return best if gain > max(margin * physics.error, _standard_error(physics, best)) else physics
 
 
-def _standard_error(one: Candidate, other: Candidate) -> float:
+def _standard_error(physics: Candidate, other: Candidate) -> float:
     """Of the mean difference of two candidates over the same splits."""
-    if len(one.each) != len(other.each) or len(one.each) < 2:
+    if len(physics.each) != len(other.each) or len(physics.each) < 2:
         return 0.0
-    differences = np.subtract(one.each, other.each)
+    differences = np.subtract(physics.each, other.each)
     return float(np.std(differences, ddof=1) / math.sqrt(len(differences)))
 
 
@@ -123,10 +123,10 @@ class Auto(PerformanceModel):
     ) -> PerformanceModel:
         # A search that is cut short ranks a model well enough; the chosen one is then fitted in full.
         options = load_model_class(name).quick_options if quick else {}
-        made = load_model_class(name)(*asdict(self.roles_).values(), **options)
-        made.roles_, made.target_ = self.roles_, self.target_
-        made._learn(frame.reset_index(drop=True), y, groups)
-        return made
+        model = load_model_class(name)(*asdict(self.roles_).values(), **options)
+        model.roles_, model.target_ = self.roles_, self.target_
+        model._learn(frame.reset_index(drop=True), y, groups)
+        return model
 
     def _tried(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> Candidate:
         try:
@@ -197,12 +197,12 @@ class Auto(PerformanceModel):
     def _restore(self, state: Mapping[str, Any]) -> None:
         if state["chosen"] == self.name():
             raise ValueError("the chosen model is the one that chooses")
-        made = saved_model_class(state["chosen"], state.get("provider"))(*asdict(self.roles_).values())
-        made.roles_, made.range_, made.levels_ = self.roles_, self.range_, self.levels_
-        made.target_, made.rows_ = self.target_, self.rows_
-        made._restore(state["state"])
-        self.chosen_, self.trials_ = made, tuple(_candidate_from(trial) for trial in state["trials"])
-        if made.name() not in {trial.model for trial in self.trials_}:
+        model = saved_model_class(state["chosen"], state.get("provider"))(*asdict(self.roles_).values())
+        model.roles_, model.range_, model.levels_ = self.roles_, self.range_, self.levels_
+        model.target_, model.rows_ = self.target_, self.rows_
+        model._restore(state["state"])
+        self.chosen_, self.trials_ = model, tuple(_candidate_from(trial) for trial in state["trials"])
+        if model.name() not in {trial.model for trial in self.trials_}:
             raise ValueError("the chosen model was not tried")
 
 

@@ -74,16 +74,16 @@ class Generic(PerformanceModel):
     def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         """Set the parameters with their intervals, and each row's prediction without that row."""
         columns = {c: frame[c].to_numpy() for c in self.roles_.columns}
-        made = parameter_intervals.slopes(self.expression_, columns, ours=self.form == "steps")
-        jacobian = np.column_stack([slope.column for slope in made]) if made else np.zeros((len(y), 0))
+        slopes = parameter_intervals.slopes(self.expression_, columns, ours=self.form == "steps")
+        jacobian = np.column_stack([slope.column for slope in slopes]) if slopes else np.zeros((len(y), 0))
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
         predicted = self.expression_.predict(columns)
         known = parameter_intervals.evidence(jacobian, predicted, y, unit, self.loss == "squared")
         bread = parameter_intervals.bread(known)
         covered = parameter_intervals.covariance(known, groups, bread)
         clusters = len(y) if groups is None else len(np.unique(groups))
-        found = parameter_intervals.parameters(made, covered, bread.flatness, clusters - len(made))
-        self.parameters_ = _with_undetermined(found, self.expression_)
+        parameters = parameter_intervals.parameters(slopes, covered, bread.flatness, clusters - len(slopes))
+        self.parameters_ = _with_undetermined(parameters, self.expression_)
         self.left_out_ = np.asarray(predicted - parameter_intervals.held_out_shift(known, bread))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
@@ -115,17 +115,17 @@ class Generic(PerformanceModel):
         self.penalty_ = Penalty(**state["penalty"])
 
     def _require_columns(self) -> None:
-        made, roles = self.expression_, self.roles_
-        fits = set(made.coef) == set(roles.intrinsic) and set(made.scale) == set(roles.extrinsic)
-        per_node = () if made.per_node is None else (made.per_node.workers, made.per_node.nodes)
-        fits = fits and {*made.steps, *made.logs, *per_node} <= set(roles.numeric)
-        if not fits or {c: tuple(v) for c, v in made.levels.items()} != self.levels_:
+        expression, roles = self.expression_, self.roles_
+        fits = set(expression.coef) == set(roles.intrinsic) and set(expression.scale) == set(roles.extrinsic)
+        per_node = () if expression.per_node is None else (expression.per_node.workers, expression.per_node.nodes)
+        fits = fits and {*expression.steps, *expression.logs, *per_node} <= set(roles.numeric)
+        if not fits or {c: tuple(v) for c, v in expression.levels.items()} != self.levels_:
             raise ValueError("the expression does not match the columns")
 
 
-def _with_undetermined(found: list[Parameter], expression: Expression) -> list[Parameter]:
+def _with_undetermined(determined: list[Parameter], expression: Expression) -> list[Parameter]:
     """The parameters in the order of the expression, with those that the data say nothing about."""
-    have = {(parameter.name, parameter.symbol): parameter for parameter in found}
+    have = {(parameter.name, parameter.symbol): parameter for parameter in determined}
     wanted: list[tuple[str, str, float, float, float | None]] = []
     for c, a in expression.coef.items():
         wanted += [(c, "a", a, 0.0, None), (c, "p", expression.power[c], -5.0, 5.0)]

@@ -120,7 +120,7 @@ class Hybrid(PerformanceModel):
                 nodes.append(_share(column(name), low, high))
         for name, known in self.levels_.items():
             if len(known) > 1:
-                nodes += [level(name, {other: float(other == one) for other in known}) for one in known]
+                nodes += [level(name, {other: float(other == chosen) for other in known}) for chosen in known]
         return nodes
 
     def _places(self, frame: pd.DataFrame) -> Array:
@@ -183,13 +183,13 @@ class Hybrid(PerformanceModel):
         } | kinds | flat  # fmt: skip
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        parts, made = Parts(**state["parts"]), tuple(Factor(**factor) for factor in state["factors"])
-        used = {*parts.columns, *(factor.column for factor in made)}
+        parts, factors = Parts(**state["parts"]), tuple(Factor(**factor) for factor in state["factors"])
+        used = {*parts.columns, *(factor.column for factor in factors)}
         if not used <= set(self.roles_.columns):
             raise ValueError("the law names columns that the model does not have")
         # Files from before know the usual law only.
         kinds = (bool(state.get("linear", False)), bool(state.get("contended", False)) and bool(parts.workers))
-        self.law_ = StepLaw(parts, made, False, *kinds)
+        self.law_ = StepLaw(parts, factors, False, *kinds)
         unknowns = len(self.law_.names)
         self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
         # Files from before know one law only.

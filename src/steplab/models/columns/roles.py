@@ -88,15 +88,15 @@ def roles_for(X: pd.DataFrame, intrinsic: Names, categorical: Names, extrinsic: 
 
 def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """The columns of the roles: numbers as finite floats, categories as text, rows numbered from 0."""
-    made = {}
+    columns = {}
     for column in roles.columns:
         if column not in X.columns:
             raise ModelError(f"there is no column {column!r}", hint=nearest(column, [str(c) for c in X.columns]))
         values = X[column]
-        made[column] = _text(values) if column in roles.categorical else _numbers(values, column)
+        columns[column] = _text(values) if column in roles.categorical else _numbers(values, column)
     # Plain objects: pandas would otherwise turn text into its string type, on which all is slower.
-    text = {c: pd.Series(made[c], dtype=object) for c in roles.categorical}
-    return pd.DataFrame({**made, **text}, index=pd.RangeIndex(len(X)), columns=list(roles.columns))
+    text = {c: pd.Series(columns[c], dtype=object) for c in roles.categorical}
+    return pd.DataFrame({**columns, **text}, index=pd.RangeIndex(len(X)), columns=list(roles.columns))
 
 
 def _text(values: pd.Series) -> np.ndarray:
@@ -104,9 +104,9 @@ def _text(values: pd.Series) -> np.ndarray:
     # 1.0 and 1 are one level, however the table was read.
     if set(map(type, given)) - {str}:
         given = [f"{value:g}" if isinstance(value, float) else str(value) for value in given]
-    made = np.empty(len(given), dtype=object)
-    made[:] = given
-    return made
+    texts = np.empty(len(given), dtype=object)
+    texts[:] = given
+    return texts
 
 
 def _numbers(values: pd.Series, column: str) -> np.ndarray:

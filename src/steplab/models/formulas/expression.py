@@ -54,8 +54,8 @@ class Expression:
     def terms(self, frame: Columns) -> np.ndarray:
         """Each intrinsic term of each row, without its coefficient."""
         with np.errstate(divide="ignore"):
-            made = [np.asarray(frame[c], float) ** p if p else np.ones(_rows(frame)) for c, p in self.power.items()]
-        return np.column_stack(made) if made else np.empty((_rows(frame), 0))
+            terms = [np.asarray(frame[c], float) ** p if p else np.ones(_rows(frame)) for c, p in self.power.items()]
+        return np.column_stack(terms) if terms else np.empty((_rows(frame), 0))
 
     def outer(self, frame: Columns) -> np.ndarray:
         """The product of the extrinsic factors."""
@@ -158,10 +158,10 @@ def _step(name: str) -> Node:
 
 def by_level(levels: np.ndarray, values: Mapping[str, float]) -> np.ndarray:
     """The number of each row's level; NaN for a level that has none."""
-    made = np.full(len(levels), np.nan)
+    numbers = np.full(len(levels), np.nan)
     for name, value in values.items():
-        made[levels == name] = value
-    return made
+        numbers[levels == name] = value
+    return numbers
 
 
 def _names(saved: Mapping[str, Any]) -> tuple[str, str]:
@@ -172,7 +172,7 @@ def _names(saved: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _floats(values: Mapping[str, Any]) -> dict[str, float]:
-    made = {str(key): float(value) for key, value in values.items()}
-    if not all(np.isfinite(list(made.values()))):
+    numbers = {str(key): float(value) for key, value in values.items()}
+    if not all(np.isfinite(list(numbers.values()))):
         raise ValueError("a number is not finite")
-    return made
+    return numbers

@@ -94,7 +94,7 @@ def rates(
     frame: pd.DataFrame, columns: Sequence[str], scored: Callable[[Border], Array | None], inside: float, fewest: int
 ) -> Rates:
     """The rate of each factor; `scored` gives the scores of the rows beyond a border, or None if the fit fails."""
-    found: Rates = {}
+    by_column: Rates = {}
     for column in columns:
         needed = []
         for border in inner_borders(frame, column, fewest):
@@ -102,8 +102,8 @@ def rates(
             if scores is not None and np.isfinite(scores).any():
                 known = np.isfinite(scores)
                 needed.append(needed_rate(scores[known], border.distance[known], inside))
-        found[column] = combined_rate(needed)
-    return found
+        by_column[column] = combined_rate(needed)
+    return by_column
 
 
 def thinned(frame: pd.DataFrame, y: Array, groups: Array | None, most: int = MOST_ROWS) -> Rows:
@@ -120,7 +120,7 @@ def saved_rates(saved: object, columns: tuple[str, ...]) -> Rates | None:
         return None
     if not isinstance(saved, dict) or set(saved) != set(columns):
         raise ValueError("the growth of the interval is damaged")
-    found = {c: None if saved[c] is None else float(saved[c]) for c in columns}
-    if any(rate is not None and not 0 <= rate < np.inf for rate in found.values()):
+    by_column = {c: None if saved[c] is None else float(saved[c]) for c in columns}
+    if any(rate is not None and not 0 <= rate < np.inf for rate in by_column.values()):
         raise ValueError("the growth of the interval is damaged")
-    return found
+    return by_column

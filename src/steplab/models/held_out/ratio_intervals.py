@@ -80,17 +80,17 @@ class RatioConformal:
         power, typical, smallest, largest = (
             float(document[name]) for name in ("power", "typical", "smallest", "largest")
         )
-        made = cls(power, typical, smallest, largest, int(document["rows"]), scores)
+        interval = cls(power, typical, smallest, largest, int(document["rows"]), scores)
         finite = all(map(math.isfinite, (power, typical, smallest, largest, *scores)))
         if (
             not scores
             or not finite
             or min(typical, smallest, largest) <= 0
-            or made.rows < 1
+            or interval.rows < 1
             or list(scores) != sorted(scores)
         ):
             raise ValueError("the interval's scores are damaged")
-        return made
+        return interval
 
 
 def calibrate_ratios(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | None = None) -> RatioConformal:

@@ -55,15 +55,15 @@ def dictionary_start(problem: Problem, theta: Array) -> Array:
     wide, first = _wide(problem, theta)
     best = descend(wide, start(wide, first), float(np.median(np.abs(problem.y))) or 1.0, DICTIONARY_STEPS, 1e-2)
     n, g = problem.inner.shape[1], len(GRID)
-    found = np.concatenate([theta[:n], best.theta[n * g :]])
+    guess = np.concatenate([theta[:n], best.theta[n * g :]])
     for i in range(n):
         powers, coef = best.theta[i * g : (i + 1) * g], best.coef[i * g : (i + 1) * g]
         if coef.any():
             log, on = problem.inner[:, i], problem.inner_on[:, i]
             effect = (np.exp(np.outer(log, powers)) * on[:, None]) @ coef
             power = _closest_power(log, on, effect, problem.low[i], problem.high[i])
-            found[i] = power if problem.moving[i] else np.sign(power)
-    return found
+            guess[i] = power if problem.moving[i] else np.sign(power)
+    return guess
 
 
 def _thinned(problem: Problem, rows: int) -> Problem:

@@ -84,12 +84,12 @@ class Prepared:
         """One share per level of every factor, turned into a base and differences from the first levels."""
         if not self.levels:
             return (float(shares[0]) if len(shares) else 0.0), {}
-        base, made, at = 0.0, {}, 0
+        base, differences, at = 0.0, {}, 0
         for name, known in self.levels.items():
             own = shares[at : at + len(known)]
             base, at = base + float(own[0]), at + len(known)
-            made[name] = {lv: float(share - own[0]) for lv, share in zip(known, own, strict=True)}
-        return base, made
+            differences[name] = {lv: float(share - own[0]) for lv, share in zip(known, own, strict=True)}
+        return base, differences
 
 
 def _logarithms(
