@@ -33,10 +33,11 @@ class Hybrid(PerformanceModel):
     """t = (C^γ + S^γ)^(1/γ) · correction: see `_physics` for the law of compute C and communication S.
 
     The correction is a smooth function of the factors; beyond the measured range half of it fades, and half stays what
-    it is at the border. `law` is the formula without it. `workers`, `batch` and `nodes` name the columns that the law
-    needs; left empty they are recognised by their names, "none" switches one off. `scaling` is "weak" if each worker has
-    a batch of its own, "strong" if they share it; left empty, the better fit decides. With a column of nodes the time is
-    the geometric mean of this law and that of one collective over all workers; `blend=False` leaves the latter out.
+    it is at the border. `law` is the formula without it. `workers`, `batch` and `nodes` name the columns that the
+    law needs; left empty they are recognised by their names, "none" switches one off. `scaling` is "weak" if each
+    worker has a batch of its own, "strong" if they share it; left empty, the better fit decides. With a column of
+    nodes the time is the geometric mean of this law and that of one collective over all workers; `blend=False`
+    leaves the latter out.
     """
 
     needs_positive_target: ClassVar[str] = "it describes times, which are positive"
