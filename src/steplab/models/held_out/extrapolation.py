@@ -24,6 +24,8 @@ NEXT_TO_NOTHING = 1e-9
 MOST_BORDERS = 4
 # Each border is one try of the model; from a single try nothing can be said about the next.
 FEWEST_BORDERS = 2
+# Nothing is known as well outside as inside: borders that show no growth may do so by luck.
+LEAST_RATE = 0.25
 LEVEL = 0.9
 
 
@@ -80,14 +82,15 @@ def needed_rate(scores: Array, distances: Array, inside: float) -> float:
 
 
 def combined_rate(rates: Sequence[float]) -> float | None:
-    """One rate from those of several borders: their mean and its standard error; None where there are too few.
+    """One rate from those of several borders: their mean, of two the larger; None where there are too few.
 
-    >>> combined_rate([1.0, 3.0]), combined_rate([1.0])
-    (3.0, None)
+    >>> combined_rate([1.0, 3.0]), combined_rate([1.0, 2.0, 6.0]), combined_rate([0.0, 0.0]), combined_rate([1.0])
+    (3.0, 3.0, 0.25, None)
     """
     if len(rates) < FEWEST_BORDERS:
         return None
-    return float(np.mean(rates) + np.std(rates, ddof=1) / math.sqrt(len(rates)))
+    rate = max(rates) if len(rates) == FEWEST_BORDERS else float(np.mean(rates))
+    return max(float(rate), LEAST_RATE)
 
 
 def rates(
