@@ -82,8 +82,8 @@ def solve(A: Array, y: Array, weight: Array) -> Array:
 def _error(A: Array, y: Array, weight: Array, splits: Sequence[Split]) -> float:
     errors = []
     for train, test in splits:
-        coef = solve(A[train], y[train], weight[train])
-        errors.append(float(np.mean(np.abs(A[test] @ coef - y[test]) * weight[test])))
+        weights = solve(A[train], y[train], weight[train])
+        errors.append(float(np.mean(np.abs(A[test] @ weights - y[test]) * weight[test])))
     return float(np.mean(errors))
 
 
@@ -116,12 +116,12 @@ def search(frame: pd.DataFrame, numeric: Sequence[str], y: Array, weight: Array,
 def _structures(best: Mapping[str, Simple]) -> list[list[Term]]:
     """Sums, products and mixtures of the best terms, and simpler models without some of them."""
     terms = list(best.values())
-    found: list[list[Term]] = [[]]
+    structures: list[list[Term]] = [[]]
     for size in range(1, min(len(terms), 4) + 1):
         for chosen in combinations(terms, size):
             alone: list[Term] = [(simple,) for simple in chosen]
-            found.append(alone)
+            structures.append(alone)
             if size > 1:
-                found += [[tuple(chosen)], [*alone, tuple(chosen)]]
-                found += [[(simple,), tuple(chosen)] for simple in chosen]
-    return found if len(terms) <= 4 else [*found, [(simple,) for simple in terms]]
+                structures += [[tuple(chosen)], [*alone, tuple(chosen)]]
+                structures += [[(simple,), tuple(chosen)] for simple in chosen]
+    return structures if len(terms) <= 4 else [*structures, [(simple,) for simple in terms]]
