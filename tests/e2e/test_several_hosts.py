@@ -21,9 +21,7 @@ from steplab.kinds.step import StepKind
 from steplab.runner.nets import making
 from steplab.runner.nets.net import Net
 from steplab.runner.ranks.group_key import GroupKey
-from steplab.runner.ranks.members import members
-from steplab.runner.ranks.site import NotHere
-from steplab.runner.ssh_hosts import SshHosts
+from steplab.runner.ranks.site import NotHere, launcher_there
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 from steplab.store.tables import load
@@ -172,9 +170,8 @@ def laboratory(net: Net, servers: sshd.Servers, tmp_path: Path) -> Iterator[Labo
 
 @pytest.mark.parametrize(
     "framework",
-    ["synthetic", pytest.param("torch", marks=pytest.mark.framework("torch")),
-     pytest.param("jax", marks=pytest.mark.framework("jax"))],
-)  # fmt: skip
+    ["synthetic", *(pytest.param(name, marks=pytest.mark.framework(name)) for name in ("torch", "jax", "chainer"))],
+)
 def test_three_hosts_over_ssh(
     framework: str, net: Net, servers: sshd.Servers, write: Write, laboratory: Laboratory, tmp_path: Path
 ) -> None:
@@ -223,10 +220,10 @@ def test_a_host_that_is_switched_off_is_the_reason_and_the_study_goes_on(
         servers.switch_on(lost)
 
 
-def test_an_mpi_job_over_ssh_is_unsupported_with_its_reason() -> None:
+def test_ranks_that_another_program_starts_are_unsupported_over_ssh_with_the_reason() -> None:
     key = GroupKey("chainer", "", 2, 1, 2, nodes=2)
-    with pytest.raises(NotHere, match="Chainer: its ranks are started by mpiexec, not one by one over ssh"):
-        SshHosts(["a", "b"], {}).locate(key, members("chainer", 2, {}))
+    with pytest.raises(NotHere, match="Chainer: its ranks are started by mpiexec, which does not get to other hosts"):
+        launcher_there(key, {"local": "ssh"})
 
 
 @pytest.mark.parametrize(
