@@ -21,9 +21,10 @@ import sys
 import tempfile
 import threading
 import zipfile
-from typing import Any, BinaryIO, Dict, List, Optional
+from typing import Any, BinaryIO, Dict, List, Optional, Tuple
 
-NO_PYTHON, NOT_STARTED = 96, 97  # exit codes
+NO_PYTHON, NOT_STARTED, OUT_OF_MEMORY = 96, 97, 98  # exit codes
+LOOK_S = 5.0  # between looks at the kernel's count of processes that it killed for lack of memory
 # Where a shell line finds what is only known here: the interpreter, the worker's program, the group's folder.
 PYTHON, PROGRAM, ROOM = "STEPLAB_KEPT_PYTHON", "STEPLAB_KEPT_PROGRAM", "STEPLAB_KEPT_ROOM"
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # by whoever rules this host, such as Slurm
@@ -111,10 +112,30 @@ def attend(kept: "subprocess.Popen[bytes]", stdin: BinaryIO) -> int:
         signal.signal(number, lambda got, _frame: send(kept, got))
     threading.Thread(target=obey, args=(kept, stdin), daemon=True).start()
     try:
-        code = kept.wait()
+        code, lack = wait(kept)
     finally:
         send(kept, signal.SIGKILL)
+    if code == -signal.SIGKILL and lack:
+        return OUT_OF_MEMORY
     return code if code >= 0 else 128 - code
+
+
+def wait(kept: "subprocess.Popen[bytes]") -> Tuple[int, bool]:
+    """Its exit code, and whether the kernel has killed somebody for lack of memory just then."""
+    before = seen = oom_kills()
+    while True:
+        try:
+            return kept.wait(LOOK_S), oom_kills() > before
+        except subprocess.TimeoutExpired:
+            before, seen = seen, oom_kills()
+
+
+def oom_kills() -> int:
+    """How many processes of this host the kernel has killed for lack of memory, be it a control group's or its own."""
+    with contextlib.suppress(OSError, ValueError):
+        with open("/proc/vmstat") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    return 0
 
 
 def obey(kept: "subprocess.Popen[bytes]", stdin: BinaryIO) -> None:

@@ -16,7 +16,8 @@ from steplab.runner.ranks import clocks
 from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.group import Ended, RankGroup
 from steplab_worker.job import TrialJob
-from steplab_worker.machine import Machine
+from steplab_worker.keeper import oom_kills
+from steplab_worker.machine import Machine, machine
 from steplab_worker.messages import (
     ClockRead,
     Failed,
@@ -65,6 +66,7 @@ class Conversation:
     group: RankGroup
     deadline: float
     look_around: Callable[[], None]
+    oom_kills: int = field(default_factory=oom_kills)  # on this host, before it began
 
     def open(self) -> Failure | None:
         """Wait until every rank has started and imported its framework; auxiliary processes only say hello."""
@@ -200,19 +202,27 @@ class Conversation:
         if isinstance(event, Ended) and event.reason:
             return Failure("crashed", f"{name}: {event.reason} {when}", event.rank, tail)
         if isinstance(event, Ended):
-            return Failure(*_ended(name, event.code, when), event.rank, tail)
+            return Failure(*_ended(name, event.code, when, self._lacked_memory(event)), event.rank, tail)
         assert isinstance(event.message, Failed)
-        said = event.message
-        reason = readable(said.reason[:LONGEST_REASON])
-        return Failure(said.status, f"{name}: {reason}", event.rank, readable(said.traceback) or tail)
+        complaint = event.message
+        reason = readable(complaint.reason[:LONGEST_REASON])
+        return Failure(complaint.status, f"{name}: {reason}", event.rank, readable(complaint.traceback) or tail)
+
+    def _lacked_memory(self, event: Ended) -> bool:
+        """Whether the kernel killed it for lack of memory: by its keeper's word, or here by the kernel's own count."""
+        hello = self.group.hello.get(event.rank)
+        here = hello is not None and hello.machine.boot == machine().boot
+        return event.out_of_memory or (here and oom_kills() > self.oom_kills)
 
 
 def _is_bad(event: Said | Ended) -> bool:
     return isinstance(event, Ended) or isinstance(event.message, Failed)
 
 
-def _ended(name: str, code: int, when: str) -> tuple[Status, str]:
+def _ended(name: str, code: int, when: str, lacked_memory: bool) -> tuple[Status, str]:
     """Status and reason of a process that ended by itself or by a signal."""
+    if code == -signal.SIGKILL and lacked_memory:
+        return "out-of-memory", f"{name} was killed {when} by the kernel for lack of memory"
     if code >= 0:
         return "crashed", f"{name} ended {when} with exit code {code}"
     number = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

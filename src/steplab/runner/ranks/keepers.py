@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from steplab.core.home import home
-from steplab.runner.ranks.launching import Launch, ProcessLauncher
+from steplab.runner.ranks.launching import Launch, ProcessEnd, ProcessLauncher
 from steplab.runner.ranks.processes import Process, spawn
 from steplab_worker import keeper, variables
 
@@ -74,6 +74,13 @@ class KeptLauncher(ProcessLauncher):
         255 is none: by this `ssh` says that it has failed itself.
         """
         return 128 - code if 128 < code < 128 + signal.NSIG else code
+
+    def ended(self) -> ProcessEnd | None:
+        """As of any process; its keeper knows whether the kernel killed it for lack of memory."""
+        end = super().ended()
+        if end is None or end.code != keeper.OUT_OF_MEMORY:
+            return end
+        return ProcessEnd(end.members, -signal.SIGKILL, out_of_memory=True)
 
     def signal(self, number: signal.Signals) -> None:
         """Let every member be signalled over there."""
