@@ -132,9 +132,8 @@ def wait(kept: "subprocess.Popen[bytes]") -> Tuple[int, bool]:
 
 def oom_kills() -> int:
     """How many processes of this host the kernel has killed for lack of memory, be it a control group's or its own."""
-    with contextlib.suppress(OSError, ValueError):
-        with open("/proc/vmstat") as file:
-            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    with contextlib.suppress(OSError, ValueError), open("/proc/vmstat") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
     return 0
 
 

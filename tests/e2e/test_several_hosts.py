@@ -118,6 +118,19 @@ def test_several_ranks_on_a_host_are_numbered_there(net: Net, write: Write, step
     assert places(record) == [(h.name, n, h.address) for h in (first, second) for n in (0, 1)]
 
 
+def test_a_net_is_one_laboratorys_at_a_time(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
+    study = write(workers=2, placement=f"net:{net.name}")
+    inside = net.occupy()
+    try:
+        refused = steplab("run", study, "--out", "out")
+    finally:
+        os.close(inside)
+    assert (refused.code, len(refused.err.splitlines())) == (1, 1)
+    assert f"another laboratory is at work in the net '{net.name}'" in refused.err
+    assert steplab("run", study, "--out", "out").code == 0
+    os.close(net.occupy())  # it was given back
+
+
 @pytest.mark.parametrize(
     "framework",
     [pytest.param(name, marks=pytest.mark.framework(name)) for name in ("torch", "tensorflow", "mxnet", "chainer")],

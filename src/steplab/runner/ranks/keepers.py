@@ -50,9 +50,10 @@ class KeptLauncher(ProcessLauncher):
 
     def kept(self, number: int) -> Process:
         """A member on its host; its output comes back."""
-        command = self.way(self.launch.placements[number].host)
-        process = spawn(command, (number,), self.launch.folder.log(number), self.launch.variables, stdin=subprocess.PIPE)
-        _write(process, sent({**self.document(), "line": shell_line(self.launch, "--rank", str(number))}, self.worker()))
+        command, log = self.way(self.launch.placements[number].host), self.launch.folder.log(number)
+        process = spawn(command, (number,), log, self.launch.variables, stdin=subprocess.PIPE)
+        line = shell_line(self.launch, "--rank", str(number))
+        _write(process, sent({**self.document(), "line": line}, self.worker()))
         return process
 
     def document(self) -> dict[str, Any]:
