@@ -65,15 +65,16 @@ def main(kills: int = 30) -> None:
         for _ in range(kills):
             kill(study, room / "out", moments.uniform(SHORTEST_S, LONGEST_S))
             seen.append((len(box.jobs("PENDING")), len(box.jobs("RUNNING"))))
-        ended = subprocess.run([*run(study, room / "out"), "--json"], capture_output=True, text=True, timeout=3600)
+        command = [*run(study, room / "out"), "--json"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=True)
         counts = json.loads(ended.stdout)
         names = [job[1] for job in box.jobs("all")]
         begun = beginnings(room / "out")
         left = cancelled(box, study, room / "cancelled")
     both = sum(queued > 0 and running > 0 for queued, running in seen)
     twice = sum(count > 1 for count in begun.values())
-    print(f"{kills} kills, {both} of them with jobs queued and running: {counts['ok']} of {counts['trials']} trials ok, "
-          f"{counts['left']} left, {twice} begun twice; {len(names)} jobs, {len(names) - len(set(names))} of them a "
+    print(f"{kills} kills, {both} of them with jobs queued and running: {counts['ok']} of {counts['trials']} trials "
+          f"ok, {counts['left']} left, {twice} begun twice; {len(names)} jobs, {len(names) - len(set(names))} of them a "
           f"second time; after cancel {left} left")  # fmt: skip
     assert counts["ok"] == counts["trials"] == len(begun)
     assert not twice

@@ -106,12 +106,30 @@ def test_a_submitted_laboratorys_claim_stays_after_its_process_for_whoever_settl
 def test_a_crowd_knows_what_others_are_at_and_what_is_done(claims: Claims) -> None:
     done = sorted(records.done(claims.folder))[0]
     crowd = Crowd(claims.folder, fresh_s=0.0)
-    assert crowd.has(done)
-    assert not crowd.has(TRIAL)
+    assert done in crowd
+    assert TRIAL not in crowd
     assert claims.take(TRIAL)
-    assert crowd.has(TRIAL)
+    assert TRIAL in crowd
     slow = Crowd(claims.folder, fresh_s=1000.0)
-    assert slow.has(TRIAL)
+    assert TRIAL in slow
     claims.release(TRIAL)
-    assert slow.has(TRIAL), "only a listing now and then"
-    assert not crowd.has(TRIAL)
+    assert TRIAL in slow, "only a listing now and then"
+    assert TRIAL not in crowd
+
+
+def test_who_was_refused_lists_again_and_leaves_ever_more_to_others(claims: Claims) -> None:
+    crowd = Crowd(claims.folder, fresh_s=1000.0)
+    assert TRIAL not in crowd
+    assert claims.take(TRIAL)
+    assert TRIAL not in crowd, "by the listing from before"
+    crowd.refused(TRIAL)
+    assert TRIAL in crowd
+    open_ = [f"{number:016x}" for number in range(2000)]
+    assert [trial for trial in open_ if trial not in crowd] == open_, "one refusal is an accident"
+    left = []
+    for _ in range(6):
+        crowd.refused(TRIAL)
+        left.append(sum(trial in crowd for trial in open_))
+    assert max(left) < 2**6
+    assert any(left)
+    assert crowd.left_some, "so it comes by once more"

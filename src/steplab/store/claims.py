@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import random
 import socket
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from steplab.store.records import done
 
 MOST_BYTES = 4096
 FRESH_S = 5.0  # so long a claim that cannot be read may be one that is being written
+CROWDED_S, MOST_DOUBLED = 0.2, 8  # refusals so close together double how many trials are left to others, so often
 CREDIBLE = 10.0  # times one's own patience: other laboratories may have other deadlines, but no endless ones
 
 
@@ -75,20 +77,38 @@ class Crowd:
     """Which trials hundreds of laboratories are at, by a listing now and then instead of a look at each trial.
 
     A look at one trial is a dozen operations of a file system that may be far away, and without this each laboratory
-    would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself.
+    would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself. Who
+    was refused a trial lists again, since others have gone on meanwhile, and leaves a few open ones to those who were
+    refused with it.
     """
 
     def __init__(self, folder: StudyFolder, fresh_s: float = 2.0) -> None:
         self.folder, self.fresh_s = folder, fresh_s
         self._names: set[str] = set()
-        self._listed = -math.inf
+        self._listed = self._refused = -math.inf
+        self._in_a_row = self._skip = 0
+        self.left_some = False  # whether open trials were left to others
+        self._random = random.Random(f"{socket.gethostname()} {os.getpid()}")
 
-    def has(self, trial: str) -> bool:
-        """Whether somebody was at a trial, or had finished it, a moment ago."""
+    def __contains__(self, trial: object) -> bool:
+        """Whether somebody was at a trial, or had finished it, a moment ago; or whether it is left to others."""
         if time.monotonic() - self._listed > self.fresh_s:
             self._names = _names(self.folder, self.folder.claims) | done(self.folder)
             self._listed = time.monotonic()
-        return trial in self._names
+        if trial in self._names:
+            return True
+        if self._skip:
+            self._skip -= 1
+            self.left_some = True
+            return True
+        return False
+
+    def refused(self, trial: object) -> None:
+        """Another laboratory was faster at a trial."""
+        now = time.monotonic()
+        self._in_a_row = self._in_a_row + 1 if now - self._refused < CROWDED_S else 0
+        self._skip = self._random.randrange(2 ** min(self._in_a_row, MOST_DOUBLED))
+        self._refused, self._listed = now, -math.inf
 
 
 def _names(folder: StudyFolder, place: Path) -> set[str]:
