@@ -74,8 +74,8 @@ def main(kills: int = 30) -> None:
     both = sum(queued > 0 and running > 0 for queued, running in seen)
     twice = sum(count > 1 for count in begun.values())
     print(f"{kills} kills, {both} of them with jobs queued and running: {counts['ok']} of {counts['trials']} trials "
-          f"ok, {counts['left']} left, {twice} begun twice; {len(names)} jobs, {len(names) - len(set(names))} of them a "
-          f"second time; after cancel {left} left")  # fmt: skip
+          f"ok, {counts['left']} left, {twice} begun twice; {len(names)} jobs, {len(names) - len(set(names))} of "
+          f"them a second time; after cancel {left} left")  # fmt: skip
     assert counts["ok"] == counts["trials"] == len(begun)
     assert not twice
     assert len(names) == len(set(names))

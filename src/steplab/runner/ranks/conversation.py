@@ -73,9 +73,9 @@ class Conversation:
         opened: dict[int, Opened] = {}
         try:
             while len(opened) < self.group.key.processes:
-                said = self._next("while starting", spoken=opened)
+                answer = self._next("while starting", spoken=opened)
                 with self._blaming():
-                    opened[said.rank] = said_by(said.rank, said.message, Opened)
+                    opened[answer.rank] = said_by(answer.rank, answer.message, Opened)
         except _Failed as failed:
             return failed.failure
         self.group.versions = opened[0].versions
@@ -93,9 +93,9 @@ class Conversation:
     def _ping(self, rank: int) -> clocks.Ping:
         asked = time.perf_counter()
         self.group.send(rank, ReadClock())
-        said = self._next("when asked for its clock", spoken=self.group.hello.keys() - {rank})
+        answer = self._next("when asked for its clock", spoken=self.group.hello.keys() - {rank})
         with self._blaming():
-            return clocks.Ping(asked, said_by(rank, said.message, ClockRead).at, time.perf_counter())
+            return clocks.Ping(asked, said_by(rank, answer.message, ClockRead).at, time.perf_counter())
 
     def trial(self, job: TrialJob, director: Director) -> Outcome:
         """Run one trial; the clocks are compared before it."""
@@ -134,8 +134,8 @@ class Conversation:
         """One message of every rank."""
         spoken: dict[int, Message] = {}
         while len(spoken) < self.group.key.processes:
-            said = self._next("in the trial", spoken)
-            spoken[said.rank] = said.message
+            answer = self._next("in the trial", spoken)
+            spoken[answer.rank] = answer.message
         return spoken
 
     @contextlib.contextmanager
@@ -171,11 +171,11 @@ class Conversation:
                 event = self.group.receive(self.deadline)
             except EnvironmentFault as fault:
                 raise _Failed(Failure("failed", str(fault), 0, self.group.tail(0))) from None
-            said = None if event is None else self._good(event, when)
+            answer = None if event is None else self._good(event, when)
             if time.monotonic() >= self.deadline:  # of ranks that talk without end, too
                 raise _Failed(Failure("timeout", f"no answer in time {when}{self._awaited()}", 0, self.group.tail(0)))
-            if said is not None:
-                return said
+            if answer is not None:
+                return answer
             self.look_around()
 
     def _awaited(self) -> str:
