@@ -180,7 +180,7 @@ class SlurmCampaign:
     def _hopeless(self, settled: Settled) -> str:
         name = settled.submission.id
         printed = self.ledger.last_line(name)
-        trace = f": {printed}" if printed else f" and printed nothing; is {self.folder.root} shared with the nodes?"
+        trace = f": {printed}" if printed else f" and printed nothing (is {self.folder.root} shared with the nodes?)"
         return (
             f"{settled.end.reason} before it measured anything, as others before it{trace}; see {self.ledger.log(name)}"
         )
