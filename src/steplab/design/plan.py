@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -77,11 +77,15 @@ class Plan(Sequence[PlannedTrial]):
                     break
         return trials
 
-    def without(self, ids: Container[str]) -> Iterator[PlannedTrial]:
+    def without(self, ids: Collection[str]) -> Iterator[PlannedTrial]:
         """The trials of other ids than these, in their order."""
         for replicate, row, trial in self.numbered():
             if trial not in ids:
-                yield PlannedTrial(self.configurations[row], replicate)
+                yield self.planned(replicate, row)
+
+    def planned(self, replicate: int, row: int) -> PlannedTrial:
+        """The trial of that replicate and row, as `numbered` tells them."""
+        return PlannedTrial(self.configurations[row], replicate)
 
     def selected(self, ids: Collection[str]) -> Plan:
         """The part of the plan that has these ids."""

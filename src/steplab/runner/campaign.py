@@ -113,13 +113,14 @@ class Campaign:
 
     def _among_many(self, stop: Stop) -> Iterator[PlannedTrial]:
         """The trials of a laboratory inside an allocation, one of many: waits for nobody, who submitted it does."""
-        again = True
-        while again and not stop.asked:
-            crowd, claimed = Crowd(self.folder), False
-            for trial in self._claimed_trials(self.trials.without(crowd), crowd.refused):
-                claimed = True
+        crowd, numbered = Crowd(self.folder), list(self.trials.numbered())
+        crowd.moved = True
+        while crowd.moved and not stop.asked:
+            rows = crowd.open_trials(numbered, name=lambda trial: trial[2])
+            trials = (self.trials.planned(replicate, row) for replicate, row, _ in rows)
+            for trial in self._claimed_trials(trials, lambda trial: crowd.refused()):
+                crowd.claimed()
                 yield trial
-            again = claimed or crowd.left_some
 
     def _claimed_trials(
         self, trials: Iterable[PlannedTrial], refused: Callable[[PlannedTrial], None]

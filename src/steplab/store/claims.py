@@ -16,9 +16,10 @@ import os
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 import psutil
@@ -28,9 +29,12 @@ from steplab.store.directory import Directory
 from steplab.store.paths import TRIAL, StudyFolder
 from steplab.store.records import done
 
+T = TypeVar("T")
+
 MOST_BYTES = 4096
 FRESH_S = 5.0  # so long a claim that cannot be read may be one that is being written
-CROWDED_S, MOST_DOUBLED = 0.2, 8  # refusals so close together double how many trials are left to others, so often
+SPREAD = 4  # trials to choose from, for each laboratory that is at one
+MOST_REFUSALS = 3  # in a row, until it is worth to list again
 CREDIBLE = 10.0  # times one's own patience: other laboratories may have other deadlines, but no endless ones
 
 
@@ -77,38 +81,42 @@ class Crowd:
     """Which trials hundreds of laboratories are at, by a listing now and then instead of a look at each trial.
 
     A look at one trial is a dozen operations of a file system that may be far away, and without this each laboratory
-    would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself. Who
-    was refused a trial lists again, since others have gone on meanwhile, and leaves a few open ones to those who were
-    refused with it.
+    would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself.
+    All laboratories would try the same trial next, and all but one be refused: so each tries the next ones of the plan
+    in an order of its own, more of them the more laboratories there are. A single one keeps to the plan's order.
     """
 
     def __init__(self, folder: StudyFolder, fresh_s: float = 2.0) -> None:
         self.folder, self.fresh_s = folder, fresh_s
-        self._names: set[str] = set()
-        self._listed = self._refused = -math.inf
-        self._in_a_row = self._skip = 0
-        self.left_some = False  # whether open trials were left to others
+        self.moved = False  # whether a trial was claimed or refused since the listing
+        self._listed, self._refusals = -math.inf, 0
         self._random = random.Random(f"{socket.gethostname()} {os.getpid()}")
 
-    def __contains__(self, trial: object) -> bool:
-        """Whether somebody was at a trial, or had finished it, a moment ago; or whether it is left to others."""
-        if time.monotonic() - self._listed > self.fresh_s:
-            self._names = _names(self.folder, self.folder.claims) | done(self.folder)
-            self._listed = time.monotonic()
-        if trial in self._names:
-            return True
-        if self._skip:
-            self._skip -= 1
-            self.left_some = True
-            return True
-        return False
+    def open_trials(self, trials: Iterable[T], name: Callable[[T], str]) -> Iterator[T]:
+        """Those that nobody is at or has finished, by a new listing, until so much has happened that it is out of date.
 
-    def refused(self, trial: object) -> None:
-        """Another laboratory was faster at a trial."""
-        now = time.monotonic()
-        self._in_a_row = self._in_a_row + 1 if now - self._refused < CROWDED_S else 0
-        self._skip = self._random.randrange(2 ** min(self._in_a_row, MOST_DOUBLED))
-        self._refused, self._listed = now, -math.inf
+        Where nothing happens they all come.
+        """
+        claimed = _names(self.folder, self.folder.claims)
+        known = claimed | done(self.folder)
+        self._listed, self._refusals, self.moved = time.monotonic(), 0, False
+        order = [trial for trial in trials if name(trial) not in known]
+        order[: SPREAD * len(claimed)] = self._shuffled(order[: SPREAD * len(claimed)])
+        for trial in order:
+            if self.moved and (time.monotonic() - self._listed > self.fresh_s or self._refusals >= MOST_REFUSALS):
+                return
+            yield trial
+
+    def _shuffled(self, trials: list[T]) -> list[T]:
+        return self._random.sample(trials, len(trials))
+
+    def claimed(self) -> None:
+        """A trial was to be had."""
+        self.moved, self._refusals = True, 0
+
+    def refused(self) -> None:
+        """Another laboratory was faster."""
+        self.moved, self._refusals = True, self._refusals + 1
 
 
 def _names(folder: StudyFolder, place: Path) -> set[str]:
