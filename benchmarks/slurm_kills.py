@@ -66,7 +66,7 @@ def main(kills: int = 30) -> None:
             kill(study, room / "out", moments.uniform(SHORTEST_S, LONGEST_S))
             seen.append((len(box.jobs("PENDING")), len(box.jobs("RUNNING"))))
         command = [*run(study, room / "out"), "--json"]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=True)
+        ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=3600, check=True)
         counts = json.loads(ended.stdout)
         names = [job[1] for job in box.jobs("all")]
         begun = beginnings(room / "out")
