@@ -49,7 +49,8 @@ class MpiJob(KeptLauncher):
         variables |= {name: value for name, value in self.launch.variables.items() if name == "SLURM_CONF"}
         job = spawn(command, ranks, self._log, {**variables, **mpi.VARIABLES}, output=subprocess.PIPE)
         assert job.popen.stdout is not None
-        threading.Thread(target=self._sort, args=(job.popen.stdout,), daemon=True).start()
+        self._sorting = threading.Thread(target=self._sort, args=(job.popen.stdout,), daemon=True)
+        self._sorting.start()
         return job
 
     def _agent(self, hosts: Sequence[str]) -> list[str]:
@@ -105,6 +106,8 @@ class MpiJob(KeptLauncher):
     def ended(self) -> ProcessEnd | None:
         """As of any process; an agent that lost its host has said which."""
         end = super().ended()
+        if end is not None:
+            self._sorting.join(GRACE_S)  # its last words are in the logs then
         lost = mpi_agent.lost(self.launch.folder.path) if end and end.code else ""
         return ProcessEnd(end.members, end.code, f"the host {lost} was lost") if end and lost else end
 
