@@ -32,7 +32,7 @@ def kept(line: str, then: bytes = b"", **more: Any) -> tuple[int, str]:
         process.stdin.write(document(line, **more) + then)
         process.stdin.flush()
         printed = process.stdout.read().decode()
-        return process.wait(timeout=60), printed
+        return process.wait(timeout=180), printed
 
 
 def test_it_makes_a_folder_with_the_token_that_is_on_no_command_line() -> None:
@@ -58,7 +58,7 @@ def test_the_end_of_the_input_is_its_end(no_orphans: Callable[[], None]) -> None
         assert process.stdin is not None
         process.stdin.write(document("sleep 1000"))
         process.stdin.close()
-        assert process.wait(timeout=60) == 128 + signal.SIGKILL
+        assert process.wait(timeout=180) == 128 + signal.SIGKILL
     no_orphans()
 
 
