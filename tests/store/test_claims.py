@@ -104,7 +104,9 @@ def test_a_submitted_laboratorys_claim_stays_after_its_process_for_whoever_settl
 
 
 def open_trials(crowd: Crowd, trials: list[str]) -> list[str]:
-    return list(crowd.open_trials(trials, name=str))
+    """Of two blocks, the first ten trials and the rest."""
+    numbered = [(int(row >= 10), row, trial) for row, trial in enumerate(trials)]
+    return [trial for _, _, trial in crowd.open_trials(numbered)]
 
 
 def test_a_crowd_knows_what_others_are_at_and_what_is_done(claims: Claims) -> None:
@@ -128,6 +130,10 @@ def test_a_laboratory_alone_keeps_to_the_plan_and_one_of_many_has_an_order_of_it
     rest = [trial for trial in MANY if trial not in (MANY[0], MANY[20])]
     assert sorted(order[:8]) == rest[:8]
     assert order[8:] == rest[8:]
+    assert claims.take(MANY[1])
+    assert claims.take(MANY[2])
+    order = open_trials(Crowd(claims.folder), MANY)
+    assert sorted(order[:7]) == MANY[3:10], "a block of the design is done before the next is begun"
     orders = {tuple(open_trials(crowd, MANY)) for crowd in [Crowd(claims.folder)] for _ in range(20)}
     assert len(orders) > 1
 
@@ -135,7 +141,7 @@ def test_a_laboratory_alone_keeps_to_the_plan_and_one_of_many_has_an_order_of_it
 def test_who_is_refused_again_and_again_lists_anew(claims: Claims) -> None:
     crowd = Crowd(claims.folder, fresh_s=1000.0)
     tried = []
-    for trial in crowd.open_trials(MANY, name=str):
+    for _, _, trial in crowd.open_trials([(0, row, trial) for row, trial in enumerate(MANY)]):
         tried.append(trial)
         crowd.refused()
     assert len(tried) == MOST_REFUSALS
@@ -146,7 +152,7 @@ def test_a_listing_that_is_out_of_date_is_left_once_something_was_claimed(claims
     assert len(open_trials(crowd, MANY)) == len(MANY), "nothing has happened, so all are looked at once"
     assert not crowd.moved, "there is nothing to be had"
     tried = []
-    for trial in crowd.open_trials(MANY, name=str):
+    for _, _, trial in crowd.open_trials([(0, row, trial) for row, trial in enumerate(MANY)]):
         tried.append(trial)
         crowd.claimed()
     assert len(tried) == 1

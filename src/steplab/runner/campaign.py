@@ -116,8 +116,7 @@ class Campaign:
         crowd, numbered = Crowd(self.folder), list(self.trials.numbered())
         crowd.moved = True
         while crowd.moved and not stop.asked:
-            rows = crowd.open_trials(numbered, name=lambda trial: trial[2])
-            trials = (self.trials.planned(replicate, row) for replicate, row, _ in rows)
+            trials = (self.trials.planned(replicate, row) for replicate, row, _ in crowd.open_trials(numbered))
             for trial in self._claimed_trials(trials, lambda trial: crowd.refused()):
                 crowd.claimed()
                 yield trial

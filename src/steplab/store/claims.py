@@ -16,10 +16,9 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import orjson
 import psutil
@@ -29,7 +28,7 @@ from steplab.store.directory import Directory
 from steplab.store.paths import TRIAL, StudyFolder
 from steplab.store.records import done
 
-T = TypeVar("T")
+Numbered = tuple[int, int, str]  # replicate, row and id of a trial, as a plan tells them
 
 MOST_BYTES = 4096
 FRESH_S = 5.0  # so long a claim that cannot be read may be one that is being written
@@ -83,7 +82,8 @@ class Crowd:
     A look at one trial is a dozen operations of a file system that may be far away, and without this each laboratory
     would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself.
     All laboratories would try the same trial next, and all but one be refused: so each tries the next ones of the plan
-    in an order of its own, more of them the more laboratories there are. A single one keeps to the plan's order.
+    in an order of its own, more of them the more laboratories there are, but one block of the design after the other:
+    each has its own ranks. A single laboratory keeps to the plan's order.
     """
 
     def __init__(self, folder: StudyFolder, fresh_s: float = 2.0) -> None:
@@ -92,7 +92,7 @@ class Crowd:
         self._listed, self._refusals = -math.inf, 0
         self._random = random.Random(f"{socket.gethostname()} {os.getpid()}")
 
-    def open_trials(self, trials: Iterable[T], name: Callable[[T], str]) -> Iterator[T]:
+    def open_trials(self, trials: Iterable[Numbered]) -> Iterator[Numbered]:
         """Those that nobody is at or has finished, by a new listing, until so much has happened that it is out of date.
 
         Where nothing happens they all come.
@@ -100,15 +100,15 @@ class Crowd:
         claimed = _names(self.folder, self.folder.claims)
         known = claimed | done(self.folder)
         self._listed, self._refusals, self.moved = time.monotonic(), 0, False
-        order = [trial for trial in trials if name(trial) not in known]
+        order = [numbered for numbered in trials if numbered[2] not in known]
         order[: SPREAD * len(claimed)] = self._shuffled(order[: SPREAD * len(claimed)])
-        for trial in order:
+        for numbered in order:
             if self.moved and (time.monotonic() - self._listed > self.fresh_s or self._refusals >= MOST_REFUSALS):
                 return
-            yield trial
+            yield numbered
 
-    def _shuffled(self, trials: list[T]) -> list[T]:
-        return self._random.sample(trials, len(trials))
+    def _shuffled(self, trials: list[Numbered]) -> list[Numbered]:
+        return sorted(self._random.sample(trials, len(trials)), key=lambda numbered: numbered[0])
 
     def claimed(self) -> None:
         """A trial was to be had."""
