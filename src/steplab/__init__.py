@@ -23,6 +23,9 @@ from typing import TYPE_CHECKING
 # What steplab offers. Type checkers and editors read these lines; so does `__getattr__`, when a name is asked for.
 if TYPE_CHECKING:
     from steplab import errors
+    from steplab.api.deciding.best import BestAnswer, plan_best
+    from steplab.api.deciding.deadline import DeadlineAnswer, plan_deadline
+    from steplab.api.deciding.workers import WorkersAnswer, plan_workers
     from steplab.api.machine.datasets import check_dataset, list_datasets, make_dataset
     from steplab.api.machine.doctor import Checkup, doctor, support_matrix
     from steplab.api.machine.environments import (
@@ -69,16 +72,16 @@ if TYPE_CHECKING:
 __version__ = "0.3.0.dev0"
 
 __all__ = [
-    "CancelledJobs", "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
-    "JobStatus", "JobsPlan", "ModelComparison", "ModelError", "NetInfo", "NetworkReport", "NotEnoughData",
-    "PenaltyScan", "Predictions",
-    "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
-    "Stop", "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
-    "WrittenReport", "__version__", "add_environment", "cancel", "ceilings", "check_dataset", "check_environments",
-    "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
+    "BestAnswer", "CancelledJobs", "Checkup", "DeadlineAnswer", "EnvironmentFault", "Export", "Findings",
+    "FittedModel", "ImportedStudy", "InputError", "JobStatus", "JobsPlan", "ModelComparison", "ModelError",
+    "NetInfo", "NetworkReport", "NotEnoughData", "PenaltyScan", "Predictions", "ProfiledKernels", "RecordError",
+    "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError", "Stop", "StoreError", "Study",
+    "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError", "WorkersAnswer", "WrittenReport",
+    "__version__", "add_environment", "cancel", "ceilings", "check_dataset", "check_environments", "compare",
+    "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
     "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "net_down",
-    "net_up", "nets", "open", "plan", "plan_jobs", "read_study", "roofline", "run", "run_plan", "scan_penalty",
-    "serve", "support_matrix",
+    "net_up", "nets", "open", "plan", "plan_best", "plan_deadline", "plan_jobs", "plan_workers", "read_study",
+    "roofline", "run", "run_plan", "scan_penalty", "serve", "support_matrix",
 ]  # fmt: skip
 
 
