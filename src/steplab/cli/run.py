@@ -93,14 +93,19 @@ def _show_plan(planned: steplab.StudyPlan, jobs: steplab.JobsPlan | None, again:
     if as_json:
         print_json(planned.document() | ({"slurm": jobs.document()} if jobs else {}))
         return
-    show, trials, varied = console(), planned.trials, planned.varied
+    show, trials, varied = console(), planned.shown, planned.varied
     rows = [[t.id, t.replicate, *(t.config.get(name) for name in varied)] for t in trials[:SHOWN_TRIALS]]
     show.print(table(["trial", "replicate", *varied], rows))
     if len(trials) > SHOWN_TRIALS:
         show.print(f"… and {len(trials) - SHOWN_TRIALS} more")
     about, replicates = planned.study.about, planned.study.design.replicates
-    configurations = f"{len(trials.configurations)} configurations"
-    show.print(f"{about.name}: {len(trials)} trials: {configurations}, {replicates} replicates", markup=False)
+    configurations = f"{len(planned.trials.configurations)} configurations"
+    if planned.following is None:
+        show.print(f"{about.name}: {len(trials)} trials: {configurations}, {replicates} replicates", markup=False)
+    else:
+        aim = planned.study.design.aim or "predict"
+        show.print(f"{about.name}: adaptive, aim {aim}: chosen from {configurations}; next: {planned.following.why}",
+                   markup=False, soft_wrap=True)  # fmt: skip
     show.print("the same in all: " + (describe(planned.same) or "nothing"), markup=False)
     show.print(f"{planned.counts.left} left; estimated time {shown(planned.seconds)} (from {planned.basis})")
     missing = planned.missing_environments
