@@ -10,6 +10,8 @@ import pytest
 
 import steplab
 from steplab.api.measuring.adaptive import AdaptiveStudy
+from steplab.api.measuring.durations import Shape
+from steplab.api.measuring.noise_memory import Scatter, remember_noise, remembered_noise
 from steplab.design.plan import plan
 from steplab.store.choices import read_batches
 from steplab.store.paths import StudyFolder
@@ -130,3 +132,35 @@ def test_two_configurations_are_compared_until_they_are_told_apart(tmp_path: Pat
     assert len(records(folder.root)) == 8  # four of each are enough for a difference that large
     assert "1 of 1 pairs are told apart" in read_batches(folder)[-1].why
     assert steplab.open(folder.root).status().counts.left == 0
+
+
+PLAIN = TEXT.replace('type = "adaptive"\naim = "predict"\ntrials = 11\ntolerance = 0.0001', "replicates = 3").replace(
+    '{ low = 4, high = 256, scale = "log" }', "[8, 64]"
+)
+
+
+def test_a_pilot_tells_what_a_design_will_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPLAB_HOME", str(tmp_path / "home"))
+    path = tmp_path / "plain.toml"
+    path.write_text(PLAIN)
+    before = steplab.plan(path, tmp_path / "out")
+    assert "unknown" in before.power.sentence and "sentence" in before.document()["power"]
+    ended = steplab.pilot(path, tmp_path / "out")
+    assert ended.counts.ok == 8 and not (tmp_path / "out").exists()
+    power = steplab.plan(path, tmp_path / "out").power
+    # Medians of five iterations with 3 % of noise each differ by a little less than half of that.
+    assert power.basis == "its pilot" and 0.003 < power.noise < 0.05
+    assert power.effects["workers"] < power.pair < 0.5
+
+
+def test_the_noise_of_this_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPLAB_HOME", str(tmp_path / "home"))
+    remember_noise({Shape("synthetic", "lenet5", 1): Scatter(10.0, 0.4)})
+    remember_noise({Shape("synthetic", "lenet5", 1): Scatter(10.0, 0.4)})
+    assert remembered_noise() == {Shape("synthetic", "lenet5", 1): Scatter(20.0, 0.8)}
+    path = tmp_path / "plain.toml"
+    path.write_text(PLAIN)
+    power = steplab.plan(path, tmp_path / "out").power
+    assert power.noise == pytest.approx(0.2) and power.basis == "earlier studies on this machine"
+    (tmp_path / "home" / "noise.json").write_text("[[1, 2]]")
+    assert remembered_noise() == {}

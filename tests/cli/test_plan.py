@@ -75,3 +75,15 @@ def test_python_gives_what_the_command_prints(in_process: Call, model: Path) -> 
     assert best.plan.minimise == "t_epoch" and "<table" in best._repr_html_() and len(best.frame) == 16
     deadline = steplab.plan_deadline(model, 1000, 10.0)
     assert len(deadline.frame) == 16 and "<table" in deadline._repr_html_()
+
+
+def test_next_tells_what_to_add(in_process: Call, tmp_path: Path) -> None:
+    rows = pd.DataFrame({"batch_size": [8, 16, 32, 64, 8, 64], "workers": [1, 2, 1, 4, 4, 1]})
+    rows.assign(t_iter=0.01 * rows["batch_size"] + 0.1, seconds=3.0).to_csv(tmp_path / "times.csv", index=False)
+    told = in_process("plan", "next", "times.csv", "--extrinsic", "batch_size,workers", "--trials", "3", "--json").json
+    assert len(told["rows"]) == 3 and set(told["rows"][0]["at"]) == {"batch_size", "workers"}
+    assert told["minutes"] == pytest.approx(0.15, rel=0.1) and "can be expected" in told["why"]
+    shown = in_process("plan", "next", "times.csv", "--extrinsic", "batch_size,workers")
+    assert shown.code == 0 and "narrows" in shown.out
+    refused = in_process("plan", "next", "times.csv", "--trials", "0")
+    assert refused.code == 1 and "measures nothing" in refused.err

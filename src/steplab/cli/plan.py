@@ -115,6 +115,37 @@ def best(
     _show(answer, as_json)
 
 
+@app.command("next")
+def next_(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A study's folder, a CSV or a Parquet file.")],
+    aim: Annotated[str, typer.Option(help="predict, best, scaling or compare.")] = "predict",
+    trials: Annotated[int, typer.Option(help="How many trials to add.")] = 4,
+    target: Annotated[str | None, typer.Option(help="The column of the time; t_iter by default.")] = None,
+    difference: Annotated[float, typer.Option(help="To compare: the relative difference to be seen.")] = 0.05,
+    intrinsic: Annotated[str, typer.Option(help="Columns of the network, with commas.")] = "",
+    categorical: Annotated[str, typer.Option(help="Columns that hold levels.")] = "",
+    extrinsic: Annotated[str, typer.Option(help="Columns of the scale.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Which trials to add to what was measured: why, what they tell, how long they take.
+
+    Example: steplab plan next runs/demo --aim predict --trials 4
+    """
+    roles = [[part.strip() for part in text.split(",") if part.strip()] for text in (intrinsic, categorical, extrinsic)]
+    answer = steplab.plan_next(
+        source, aim=aim, trials=trials, target=target, difference=difference, intrinsic=roles[0],
+        categorical=roles[1], extrinsic=roles[2],
+    )  # fmt: skip
+    if as_json:
+        print_json(answer.document())
+        return
+    if answer.cells:
+        console().print(table(answer.columns, answer.cells, left=3))
+    took = "" if answer.minutes is None else f"; together about {answer.minutes:.3g} minutes"
+    console().print(f"{answer.why}{took}", soft_wrap=True)
+    next_step("steplab run STUDY.toml  (with these levels in it, or type = 'adaptive')")
+
+
 def _show(answer: BestAnswer | DeadlineAnswer, as_json: bool) -> None:
     if as_json:
         print_json(answer.document())

@@ -22,9 +22,9 @@ def terms(study: Study) -> dict[str, Plain]:
     return {name: getattr(design, name) for name in names} | {"replicates": design.most_replicates}
 
 
-def planned_number(study: Study, trials: Plan, folder: StudyFolder, done: int) -> int:
+def planned_number(study: Study, trials: Plan, folder: StudyFolder, done: int, *, partial: bool = False) -> int:
     """How many trials a study has; of an adaptive one, as many as it may have, and once it ended, those it had."""
-    if not is_adaptive(study):
+    if not is_adaptive(study) or partial:
         return len(trials)
     batches = read_batches(folder)
     if batches and batches[-1].ended(terms(study)):

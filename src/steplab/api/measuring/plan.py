@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,9 @@ from steplab.study.sections import Study
 
 if TYPE_CHECKING:
     from steplab.api.measuring.adaptive import AdaptiveStudy
+    from steplab.api.measuring.powers import Unknown
     from steplab.planning.adaptive.chooser import Batch
+    from steplab.planning.power import Power
 
 log = logging.getLogger("steplab")
 SHOWN = 12  # trials in a notebook
@@ -61,7 +63,9 @@ class StudyPlan:
     @property
     def counts(self) -> Counts:
         """How many trials are done already, and how many are left."""
-        number = planned_number(self.study, self.trials, StudyFolder(self.folder), len(self._finished))
+        number = planned_number(
+            self.study, self.trials, StudyFolder(self.folder), len(self._finished), partial=self.selected
+        )
         return counts(StudyFolder(self.folder), number, self._finished.values())
 
     @cached_property
@@ -97,6 +101,13 @@ class StudyPlan:
         """A sentence for each framework of the plan whose environment is missing, and how to make it."""
         return missing_environments(self.trials)
 
+    @cached_property
+    def power(self) -> Power | Unknown:
+        """Which differences the design will be able to see, from the noise of earlier trials; or that nobody knows."""
+        from steplab.api.measuring.powers import power  # brings pandas and SciPy
+
+        return power(self)
+
     @property
     def varied(self) -> list[str]:
         """The factors that take more than one level."""
@@ -123,7 +134,7 @@ class StudyPlan:
         listed = itertools.islice(self.shown, MOST_LISTED)
         rows = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in listed]
         told = {"seconds": self.seconds, "basis": self.basis, "note": self.note}
-        told |= {"missing_environments": self.missing_environments}
+        told |= {"missing_environments": self.missing_environments, "power": asdict(self.power)}
         batch = self.following
         chosen = {} if batch is None else {"batch": batch.number, "why": batch.why}
         return self.counts.document() | told | chosen | {"plan": rows}

@@ -182,7 +182,7 @@ def run_plan(
     before = _set_aside(folder, trials, retry_failed, watching)
     started = time.monotonic()
     done = trials.among(records.done(folder))
-    left = planned_number(study, trials, folder, len(done)) - len(done)
+    left = planned_number(study, trials, folder, len(done), partial=planned.selected) - len(done)
     most = left if limit is None else min(left, limit)
     learned = expectation(study, trials, folder, done)
     watching.on_begin(most, learned.left(trials, done, most))
@@ -199,6 +199,7 @@ def run_plan(
     finally:
         if executor == LOCAL:  # other machines are not as fast as this one
             _remember(learning.own)
+            _remember_noise(planned.folder, learning.own)
     return RunSummary(_counted(planned, folder, before), time.monotonic() - started, stop.asked)
 
 
@@ -229,6 +230,38 @@ def _remember(own: Expectation) -> None:
     real = {shape: took for shape, took in own.took.items() if catalogue.framework(shape.framework).needs_environment}
     if real:
         remember(real)
+
+
+def _remember_noise(folder: Path, own: Expectation) -> None:
+    """Keep the noise between replicates of real frameworks, for the powers of other studies."""
+    if any(catalogue.framework(shape.framework).needs_environment for shape in own.took):
+        from steplab.api.measuring.noise_memory import remember_noise
+        from steplab.api.measuring.powers import real_noise, scatter  # brings pandas
+
+        remember_noise(real_noise(scatter(folder)))
+
+
+def pilot(
+    study: Study | Path | str,
+    out: Path | str | None = None,
+    *,
+    modules: Path | str | None = None,
+    observer: RunObserver | None = None,
+    stop: Stop | None = None,
+) -> RunSummary:
+    """Measure the noise between replicates, so that `plan` can say which differences a study will see.
+
+    A few replicates of the smallest and of the largest configuration, in the folder `<out>-pilot`.
+    """
+    watching = observer or RunObserver()
+    return run_pilot(plan(study, out, modules=modules, tell=watching.on_note), observer=watching, stop=stop)
+
+
+def run_pilot(planned: StudyPlan, *, observer: RunObserver | None = None, stop: Stop | None = None) -> RunSummary:
+    """The pilot of a plan, as `pilot` runs it."""
+    from steplab.api.measuring.powers import pilot_plan
+
+    return run_plan(pilot_plan(planned), observer=observer, stop=stop)
 
 
 def _warn_of_open_doors(study: Study, executor: str, observer: RunObserver) -> None:
@@ -267,4 +300,4 @@ def _counted(planned: StudyPlan, folder: StudyFolder, before: Overview) -> Count
     """What is done now; what was seen before is not read again."""
     briefs, trials = overview(folder, before=before).briefs, planned.trials
     own = [briefs[trial] for trial in trials.among(briefs.keys())]
-    return counts(folder, planned_number(planned.study, trials, folder, len(own)), own)
+    return counts(folder, planned_number(planned.study, trials, folder, len(own), partial=planned.selected), own)

@@ -68,6 +68,7 @@ class Batch:
     choices: tuple[Choice, ...]
     why: str
     uncertainty: float | None = None  # relative, before this batch
+    expected: float | None = None  # and after it, as far as can be told
 
     @property
     def ended(self) -> bool:
@@ -173,7 +174,7 @@ class _Chooser:
             choices.append(choice)
             counts[choice.row] += 1
             surrogate = surrogate.believing(choice.row)
-        return Batch(number, tuple(choices), gains.told(uncertainty), uncertainty)
+        return Batch(number, tuple(choices), gains.told(uncertainty), uncertainty, gains.uncertainty(surrogate))
 
     def _best_choice(
         self, gains: Gains, surrogate: Surrogate, free: Array, counts: Counter[int], good: Sequence[Observed]
