@@ -103,8 +103,12 @@ def tpe(oracle: Oracle, budget: int, seed: int) -> Iterator[Array]:
     rows: list[int] = []
     while len(rows) < budget:
         trial = study.ask()
-        config = {name: trial.suggest_categorical(name, values) if isinstance(values[0], str)
-                  else values[trial.suggest_int(name, 0, len(values) - 1)] for name, values in levels.items()}  # fmt: skip
+        config = {
+            name: trial.suggest_categorical(name, values)
+            if isinstance(values[0], str)
+            else values[trial.suggest_int(name, 0, len(values) - 1)]
+            for name, values in levels.items()
+        }
         row = _nearest(oracle, places, config)
         study.tell(trial, float(np.log(oracle.per_sample[row])))
         rows.append(row)

@@ -48,13 +48,14 @@ PROMISED, COVERED, CASES = 0.10, 0.85, 100
 GRID = (6, 9, 12, 16, 21, 28, 37, 50, 66, 88, 117, 156, 208, 277, 300)
 
 
-def curve(design: str, pool: Oracle, held_out: Oracle, seed: int) -> dict[int, float]:
+def curve(design: str, pool: Oracle, held_out: Oracle, seed: int, predictor: str) -> dict[int, float]:
     """The held-out error at the sizes of the grid."""
     wanted = [size for size in GRID if size < pool.budget] + [pool.budget]
     errors: dict[int, float] = {}
     for rows in DESIGNS[design](pool, pool.budget, seed):
         while wanted and len(rows) >= wanted[0]:
-            errors[wanted[0]] = pool.error(rows[: wanted.pop(0)], held_out)
+            size = wanted.pop(0)
+            errors[size] = pool.error(rows[:size], held_out, predictor)
     return errors
 
 
@@ -67,14 +68,14 @@ def needed(errors: dict[int, float], target: float, budget: int) -> int:
     return budget
 
 
-def economy(tables: Iterable[Oracle], seeds: int) -> bool:
+def economy(tables: Iterable[Oracle], seeds: int, predictor: str) -> bool:
     """Trials needed by each design, as a share of the full budget."""
     shares: list[list[float]] = []
     print(f"{'table':22}{'budget':>7}{'target %':>9}" + "".join(f"{name:>24}" for name in DESIGNS))
     for table in tables:
         began = time.process_time()
         splits = [table.split(seed) for seed in range(seeds)]
-        curves = {name: [curve(name, *splits[seed], seed) for seed in range(seeds)] for name in DESIGNS}
+        curves = {name: [curve(name, *splits[seed], seed, predictor) for seed in range(seeds)] for name in DESIGNS}
         budget = splits[0][0].budget
         targets = [errors[budget] for errors in curves["random"]]
         # One seed's last error is luck: its target is the mean of its own and of all seeds'.
@@ -240,12 +241,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--tuning", action="store_true", help="the tables that the designs were tuned on")
     parser.add_argument("--table", action="append", default=[], help="only this table")
+    parser.add_argument(
+        "--predictor", choices=("surrogate", "generic"), default="surrogate", help="the same for all designs"
+    )
     parser.add_argument("--real", type=Path, help="the folder of studies/lenet-economy.toml")
     given = parser.parse_args()
     names = TUNED_ON if given.tuning else JUDGED_ON + (("lenet measured",) if given.real else ())
     tables = list(oracles(tuple(given.table) or names, given.real))
     parts = {
-        "economy": lambda: economy(tables, given.seeds),
+        "economy": lambda: economy(tables, given.seeds, given.predictor),
         "best": lambda: best(tables, given.seeds),
         "compare": compare,
         "promises": lambda: promises(given.seeds),
