@@ -26,7 +26,7 @@ from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.adapters.jax.layers import Arrays, Network, flat
 from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, locally, of_rank
 from steplab_worker.adapters.jax.pieces import JaxPieces
-from steplab_worker.graph import Graph
+from steplab_worker.graph import UNTOLD, Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -120,8 +120,8 @@ class Session(base.Session):
     def forward(self) -> None:
         """Loss and residuals."""
         buffers, sums = self.own
-        made = self.programs.forward(self.trained, buffers, self.batch, self._number())
-        self.value, self.pull_back, buffers = made
+        results = self.programs.forward(self.trained, buffers, self.batch, self._number())
+        self.value, self.pull_back, buffers = results
         self.own = (buffers, sums)
 
     def backward(self) -> None:
@@ -133,7 +133,7 @@ class Session(base.Session):
     def meet(self) -> None:
         """A sum of one number over the ranks."""
         if self.mesh is not None:
-            jax.block_until_ready(self.programs.average(self.programs.one))
+            jax.block_until_ready(self.programs.average(self.programs.unit))
 
     def exchange(self) -> None:
         """Average the gradients over the ranks."""
@@ -173,6 +173,13 @@ class Session(base.Session):
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""
         return np.asarray(self.value)
+
+    def kernels(self) -> Dict[str, str]:
+        """`jax.nn.dot_product_attention` is products and a softmax, unless a GPU has a kernel for it."""
+        if not self.graph.has_attention:
+            return {}
+        sequences = any(layer.kind == "self_attention" for layer in self.graph.layers)
+        return {"attention": "plain: jax.nn.dot_product_attention" if sequences else "plain"}
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of this rank."""
@@ -246,9 +253,11 @@ class _Step:
         """The loss of an output, scaled for accumulation."""
         if self.graph.loss == "reconstruction":
             value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
+        elif self.graph.loss == "masked-token":
+            told = labels != UNTOLD
+            value = jnp.sum(jnp.where(told, _surprise(output, jnp.where(told, labels, 0)), 0.0)) / jnp.sum(told)
         else:
-            chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
-            value = -jnp.mean(chosen)
+            value = jnp.mean(_surprise(output, labels))
         return self.job.share(value)
 
     def moments(self, trained: Arrays) -> Any:
@@ -281,12 +290,17 @@ class _Step:
         return value, trained, moments, (buffers, jax.tree.map(jnp.zeros_like, sums))
 
 
+def _surprise(output: Any, labels: Any) -> Any:
+    """−log softmax(output)[label] for each label."""
+    return -jnp.take_along_axis(jax.nn.log_softmax(output), labels[..., None], -1)[..., 0]
+
+
 def _adam(means: Any, gradients: Arrays, count: Any) -> Any:
     """The moments and the steps of D. P. Kingma, J. Ba, "Adam", ICLR 2015, algorithm 1."""
     first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, means[0], gradients)
     second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, means[1], gradients)
-    one, two = 1 - 0.9**count, 1 - 0.999**count
-    return (first, second), jax.tree.map(lambda m, v: (m / one) / (jnp.sqrt(v / two) + 1e-8), first, second)
+    seen, squared = 1 - 0.9**count, 1 - 0.999**count
+    return (first, second), jax.tree.map(lambda m, v: (m / seen) / (jnp.sqrt(v / squared) + 1e-8), first, second)
 
 
 class _Programs:
@@ -294,7 +308,7 @@ class _Programs:
 
     def __init__(self, step: _Step, mesh: Any):
         self.step, self.mesh = step, mesh
-        self.made: Dict[Tuple[bool, bool, bool], Any] = {}
+        self.compiled: Dict[Tuple[bool, bool, bool], Any] = {}
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(lambda pull_back: pull_back(jnp.ones(()))[0])
         self.update = jax.jit(step.update, donate_argnums=(0, 1))
@@ -304,7 +318,7 @@ class _Programs:
         self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
         if mesh is not None:
             self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
-            self.one = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
+            self.unit = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
 
     def _laid_out(self, batch: Any) -> Any:
         samples, labels = batch
@@ -318,10 +332,10 @@ class _Programs:
 
     def native(self, shared: bool, last: bool, exchange: bool = True) -> Any:
         """The program of a whole iteration, over all ranks or for this one alone, with or without the exchange."""
-        if (shared, last, exchange) not in self.made:
+        if (shared, last, exchange) not in self.compiled:
             average = _mean if exchange else _unchanged
-            self.made[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
-        return self.made[shared, last, exchange]
+            self.compiled[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
+        return self.compiled[shared, last, exchange]
 
     def _alone(self, last: bool) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
