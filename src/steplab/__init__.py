@@ -21,6 +21,10 @@ TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all o
 # What steplab offers. Type checkers and editors read these lines; so does `__getattr__`, when a name is asked for.
 if TYPE_CHECKING:
     from steplab import errors
+    from steplab.api.deciding.best import BestAnswer, plan_best
+    from steplab.api.deciding.deadline import DeadlineAnswer, plan_deadline
+    from steplab.api.deciding.next_trials import NextAnswer, plan_next
+    from steplab.api.deciding.workers import WorkersAnswer, plan_workers
     from steplab.api.machine.datasets import check_dataset, list_datasets, make_dataset
     from steplab.api.machine.doctor import Checkup, doctor, support_matrix
     from steplab.api.machine.environments import (
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from steplab.api.measuring.job_status import JobStatus
     from steplab.api.measuring.jobs import CancelledJobs, JobsPlan, cancel, plan_jobs
     from steplab.api.measuring.plan import StudyPlan, plan, read_study
-    from steplab.api.measuring.run import RunObserver, RunSummary, run, run_plan
+    from steplab.api.measuring.run import RunObserver, RunSummary, pilot, run, run_pilot, run_plan
     from steplab.api.measuring.starter import init
     from steplab.api.measuring.status import StudyStatus
     from steplab.api.modelling.comparison import ModelComparison, compare
@@ -68,15 +72,16 @@ if TYPE_CHECKING:
 __version__ = "0.3.0.dev0"
 
 __all__ = [
-    "CancelledJobs", "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
-    "JobStatus", "JobsPlan", "MemoryReport", "ModelComparison", "ModelError", "NetInfo", "NetworkReport",
-    "NotEnoughData", "PenaltyScan", "Predictions",
-    "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
-    "Stop", "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
-    "WrittenReport", "__version__", "add_environment", "cancel", "ceilings", "check_dataset", "check_environments",
-    "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
-    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "memory",
-    "net_down", "net_up", "nets", "open", "plan", "plan_jobs", "read_study", "roofline", "run", "run_plan",
+    "BestAnswer", "CancelledJobs", "Checkup", "DeadlineAnswer", "EnvironmentFault", "Export", "Findings",
+    "FittedModel", "ImportedStudy", "InputError", "JobStatus", "JobsPlan", "MemoryReport", "ModelComparison",
+    "ModelError", "NetInfo", "NetworkReport", "NextAnswer", "NotEnoughData", "PenaltyScan", "Predictions",
+    "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError", "Stop",
+    "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
+    "WorkersAnswer", "WrittenReport", "__version__", "add_environment", "cancel", "ceilings", "check_dataset",
+    "check_environments", "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit",
+    "import_csv", "import_extrap", "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model",
+    "make_dataset", "memory", "net_down", "net_up", "nets", "open", "pilot", "plan", "plan_best", "plan_deadline",
+    "plan_jobs", "plan_next", "plan_workers", "read_study", "roofline", "run", "run_pilot", "run_plan",
     "scan_penalty", "serve", "support_matrix",
 ]  # fmt: skip
 

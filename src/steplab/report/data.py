@@ -16,6 +16,7 @@ from steplab.analysis.summary import Group
 from steplab.core.trial import Level, plain_level
 from steplab.report.answer import AnswerSentence, on_page
 from steplab.report.modelling import Modelled
+from steplab.report.planned import Planned
 from steplab.report.ranks import RankTimes, rank_times
 
 MOST_NOTES = 3
@@ -79,12 +80,13 @@ class ReportData:
     provenance: Provenance
     models: Modelled
     roofline: Roofline | None = None
+    planned: Planned = field(default_factory=Planned)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # findings to print below a chart, by its id
 
 
 def gather(
     title: str, description: str, analysis: Analysis, tables: Tabled, provenance: Provenance, models: Modelled,
-    logs: Mapping[str, str], roofline: Roofline | None = None,
+    logs: Mapping[str, str], roofline: Roofline | None = None, planned: Planned | None = None,
 ) -> ReportData:  # fmt: skip
     """Gather a report's content from a study's tables, its models and the logs of failed trials."""
     return ReportData(
@@ -99,7 +101,8 @@ def gather(
         provenance=provenance,
         models=models,
         roofline=roofline,
-        notes=_notes(analysis, tables, roofline) | _model_notes(models),
+        planned=planned or Planned(),
+        notes=_notes(analysis, tables, roofline) | _model_notes(models) | _plan_notes(planned),
     )
 
 
@@ -123,6 +126,11 @@ def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dic
 def _model_notes(models: Modelled) -> dict[str, tuple[str, ...]]:
     """What the models say, below the charts that show it."""
     return {evidence: (text,) for text, evidence in models.sentences()}
+
+
+def _plan_notes(planned: Planned | None) -> dict[str, tuple[str, ...]]:
+    """What was decided, below the chart that shows it."""
+    return {} if planned is None or planned.workers is None else {"workers-worth": (f"{planned.workers.why}.",)}
 
 
 def measured(trials: pd.DataFrame) -> pd.DataFrame:
