@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from steplab.api.machine.nets import NetInfo, net_down, net_up, nets
     from steplab.api.measuring.job_status import JobStatus
     from steplab.api.measuring.jobs import CancelledJobs, JobsPlan, cancel, plan_jobs
+    from steplab.api.measuring.network import (
+        MeasuredNetwork,
+        network,
+        network_profile,
+        plan_network,
+        read_network,
+    )
     from steplab.api.measuring.plan import StudyPlan, plan, read_study
     from steplab.api.measuring.run import RunObserver, RunSummary, run, run_plan
     from steplab.api.measuring.starter import init
@@ -70,14 +77,16 @@ __version__ = "0.3.0.dev0"
 
 __all__ = [
     "CancelledJobs", "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
-    "JobStatus", "JobsPlan", "ModelComparison", "ModelError", "NetInfo", "NetworkReport", "NotEnoughData",
+    "JobStatus", "JobsPlan",
+    "MeasuredNetwork", "ModelComparison", "ModelError", "NetInfo", "NetworkReport", "NotEnoughData",
     "PenaltyScan", "Predictions",
     "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
     "Stop", "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
     "WrittenReport", "__version__", "add_environment", "cancel", "ceilings", "check_dataset", "check_environments",
     "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
     "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "net_down",
-    "net_up", "nets", "open", "plan", "plan_jobs", "read_study", "roofline", "run", "run_plan", "scan_penalty",
+    "net_up", "nets", "network", "network_profile", "open",
+    "plan", "plan_jobs", "plan_network", "read_network", "read_study", "roofline", "run", "run_plan", "scan_penalty",
     "serve", "support_matrix",
 ]  # fmt: skip
 
