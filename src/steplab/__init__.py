@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from steplab.api.measuring.status import StudyStatus
     from steplab.api.modelling.comparison import ModelComparison, compare
     from steplab.api.modelling.fitting import FittedModel, fit, load_model
+    from steplab.api.modelling.network_predictions import NetworkPrediction, NetworkPredictions, predict_network
     from steplab.api.modelling.penalty import PenaltyScan, scan_penalty
     from steplab.api.modelling.predictions import Predictions
     from steplab.api.results.difference import StudyDifference, diff
@@ -76,17 +77,16 @@ if TYPE_CHECKING:
 __version__ = "0.3.0.dev0"
 
 __all__ = [
-    "CancelledJobs", "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
-    "JobStatus", "JobsPlan",
-    "MeasuredNetwork", "ModelComparison", "ModelError", "NetInfo", "NetworkReport", "NotEnoughData",
-    "PenaltyScan", "Predictions",
-    "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
-    "Stop", "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
+    "CancelledJobs", "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy",
+    "InputError", "JobStatus", "JobsPlan", "MeasuredNetwork", "ModelComparison", "ModelError", "NetInfo",
+    "NetworkPrediction", "NetworkPredictions", "NetworkReport", "NotEnoughData", "PenaltyScan", "Predictions",
+    "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError", "Stop",
+    "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
     "WrittenReport", "__version__", "add_environment", "cancel", "ceilings", "check_dataset", "check_environments",
-    "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
-    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "net_down",
-    "net_up", "nets", "network", "network_profile", "open",
-    "plan", "plan_jobs", "plan_network", "read_network", "read_study", "roofline", "run", "run_plan", "scan_penalty",
+    "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv",
+    "import_extrap", "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model",
+    "make_dataset", "net_down", "net_up", "nets", "network", "network_profile", "open", "plan", "plan_jobs",
+    "plan_network", "predict_network", "read_network", "read_study", "roofline", "run", "run_plan", "scan_penalty",
     "serve", "support_matrix",
 ]  # fmt: skip
 

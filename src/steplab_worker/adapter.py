@@ -11,8 +11,8 @@ For several ranks it may also declare: `roles` (auxiliary processes and how many
 name of a factor that says it, 0 being one for each rank; the module's function `serve(group, rendezvous)` is such a
 process's life); `launcher` (what starts several ranks, if they cannot be started one by one: "mpiexec");
 `strategies_apart` (a group of ranks serves one strategy only); `exchange` (how gradients travel: {"by": what moves
-them, "grouping": "buckets", "arrays" or "whole", "overlaps": whether while backward runs, "in_flight": messages at a time,
-"buffers": whether rank 0's buffers are copied to all}; without it all gradients are one message after backward).
+them, "grouping": "buckets", "arrays" or "whole", "overlaps": whether while backward runs, "in_flight": messages at a
+time, "buffers": whether rank 0's buffers are copied to all}; without it all are one message after backward).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0*
 BANDWIDTHS = {f"{unit}/s": factor / 8 for unit, factor in _BITS.items()} | {
     f"{unit}/s": factor for unit, factor in _BYTES.items()
 }
-DURATIONS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+DURATIONS = {"s": 1.0, "ms": 1e3, "µs": 1e6, "us": 1e6, "ns": 1e9}  # of them in a second: dividing rounds once
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*(\S+)\s*")
 
 
@@ -23,7 +23,8 @@ def bandwidth(text: object) -> float:
     >>> bandwidth("25 Gbit/s"), bandwidth("12.5 MB/s")
     (3125000000.0, 12500000.0)
     """
-    return _quantity(text, BANDWIDTHS, "25 Gbit/s")
+    value, factor = _quantity(text, BANDWIDTHS, "25 Gbit/s")
+    return value * factor
 
 
 def duration(text: object) -> float:
@@ -32,19 +33,21 @@ def duration(text: object) -> float:
     >>> duration("10 µs"), duration("0.5ms")
     (1e-05, 0.0005)
     """
-    return _quantity(text, DURATIONS, "10 µs")
+    value, parts = _quantity(text, DURATIONS, "10 µs")
+    return value / parts
 
 
-def _quantity(text: object, units: Mapping[str, float], example: str) -> float:
+def _quantity(text: object, units: Mapping[str, float], example: str) -> tuple[float, float]:
+    """The number and what its unit stands for."""
     parts = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     # The Greek letter and the micro sign look alike.
     unit = parts[2].replace("μ", "µ") if parts else ""
     if parts is None or unit not in units:
         raise ValueError(f"must be a number above 0 with its unit, such as {example!r}; units: {', '.join(units)}")
-    value = float(parts[1]) * units[unit]
+    value = float(parts[1])
     if not 0 < value < math.inf:
         raise ValueError(f"must be above 0 and finite, such as {example!r}")
-    return value
+    return value, units[unit]
 
 
 def whole_numbers(text: str, where: str) -> list[int]:

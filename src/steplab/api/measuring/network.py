@@ -102,7 +102,7 @@ def plan_network(
         rates: Of the net's lines; by default as they are.
         sizes: Bytes of the messages.
         replicates: How often each is measured.
-        seconds: Of measuring after which seven exchanges of a size are enough.
+        seconds: Of measuring after which five exchanges of a size are enough.
         executor: Where the ranks run: `local`, `hosts`, `slurm`.
         out: The folder of the records, by default a new one under `runs`; another call goes on in the same.
     """

@@ -20,7 +20,8 @@ from steplab.planning.network.profile import Point
 
 Array = NDArray[np.float64]
 MOST_BREAKS = 3
-ROUNDS = 12  # of re-weighting; further ones change nothing that could be measured
+ROUNDS = 6  # of re-weighting; further ones change nothing that could be measured
+SMALLEST = 1e-3  # ratio of a fit to what was measured that is told from none
 LEAST_ERROR = 0.02  # relative: a fit closer than a median is known is not rewarded
 
 
@@ -84,7 +85,7 @@ def _fitted(sizes: Array, seconds: Array, breaks: Sequence[float]) -> Array:
         weights = 1 / np.sqrt(seconds * fitted)
         scale = np.maximum((columns * weights[:, None]).max(axis=0), 1e-300)  # bytes and ones differ by orders
         solution = nnls(columns * weights[:, None] / scale, seconds * weights)[0] / scale
-        fitted = np.maximum(columns @ solution, 1e-3 * seconds)
+        fitted = np.maximum(columns @ solution, SMALLEST * seconds)
     return np.asarray(solution)
 
 
@@ -97,7 +98,8 @@ def _basis(sizes: Array, breaks: Sequence[float]) -> Array:
 
 def _criterion(sizes: Array, seconds: Array, breaks: Sequence[float]) -> float:
     """The Bayesian information criterion; a break counts twice, for its place was chosen, too."""
-    errors = np.log(_basis(sizes, breaks) @ _fitted(sizes, seconds, breaks) / seconds)
+    ratios = _basis(sizes, breaks) @ _fitted(sizes, seconds, breaks) / seconds
+    errors = np.log(np.maximum(ratios, SMALLEST))
     n = len(sizes)
     return n * math.log(float(errors @ errors) / n + LEAST_ERROR**2) + (2 + 2 * len(breaks)) * math.log(n)
 
@@ -105,7 +107,7 @@ def _criterion(sizes: Array, seconds: Array, breaks: Sequence[float]) -> float:
 def _curve(points: Sequence[Point], sizes: Array, seconds: Array, breaks: Sequence[float]) -> Curve:
     base, *slopes = _fitted(sizes, seconds, breaks)
     bare = Curve((0.0, *breaks), tuple(map(float, slopes)), float(base), tuple(sizes.tolist()), (), ())
-    fitted = [bare.seconds(size) for size in sizes]
+    fitted = [max(bare.seconds(size), SMALLEST * time) for size, time in zip(sizes, seconds, strict=True)]
     low = [min(1.0, (point.low or point.seconds) / fit) for point, fit in zip(points, fitted, strict=True)]
     high = [max(1.0, (point.high or point.seconds) / fit) for point, fit in zip(points, fitted, strict=True)]
     return Curve(bare.starts, bare.slopes, bare.base, bare.sizes, tuple(low), tuple(high))

@@ -29,7 +29,7 @@ def profile_of(trials: pd.DataFrame, name: str) -> Profile:
         one_machine=bool(((rows["nodes"] > 1) & (rows["ranks_per_host"] == rows["workers"])).any()),
         measured=str(rows["started"].min()),
         ranks=[_collective(key, part) for key, part in rows.groupby(["rate", "workers", "nodes"])],
-        pairs=[_pair(str(rate), part) for rate, part in rows.groupby("rate")],
+        pairs=[_pair(str(rate), part) for rate, part in rows[rows["pair_s"] > 0].groupby("rate")],
     )
 
 
