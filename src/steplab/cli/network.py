@@ -69,7 +69,8 @@ def _given(name: str) -> list[str]:
 def _show(measured: steplab.MeasuredNetwork) -> None:
     show, profile = console(), measured.profile
     for collective in profile.ranks:
-        title = f"{collective.ranks} ranks on {collective.nodes} hosts {collective.rate}".rstrip()
+        hosts = f"{collective.nodes} host{'s' if collective.nodes > 1 else ''}"
+        title = f"{collective.ranks} ranks on {hosts} {collective.rate}".rstrip()
         show.print(table(["bytes", "exchange", "from", "to", "CPU", "bytes/s", ""], _rows(collective), title=title))
     pieces = [
         [name, size(piece.from_bytes), seconds(piece.latency_s), _speed(piece.bytes_per_s)]

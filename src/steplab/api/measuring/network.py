@@ -20,7 +20,7 @@ from steplab.core.placement import NET
 from steplab.planning.network.curve import Piece, fit_curve
 from steplab.planning.network.measured import profile_of
 from steplab.planning.network.profile import MAX_BYTES, Collective, Profile, parse_profile
-from steplab.runner.executors import LOCAL
+from steplab.runner.executors import LOCAL, expect_executor
 from steplab.runner.executors import settings as executor_settings
 from steplab.runner.interrupts import Stop
 from steplab.runner.nets import net as nets
@@ -107,6 +107,7 @@ def plan_network(
         out: The folder of the records, by default a new one under `runs`; another call goes on in the same.
     """
     catalogue.framework(framework)
+    expect_executor(executor)
     name = f"network-{net or (HERE if executor == LOCAL else executor)}"
     layout = _layout(net, tuple(ranks), tuple(rates), executor)
     text = STUDY.format(

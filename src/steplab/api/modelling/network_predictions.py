@@ -105,8 +105,8 @@ def predict_network(
     """
     from steplab.api.results.results import Results
 
-    opened = study if isinstance(study, Results) else Results(study)
     wires = profile if isinstance(profile, Profile) else read_network(profile)
+    opened = study if isinstance(study, Results) else Results(study)
     asked = [at] if isinstance(at, Mapping | str) else list(at)
     if not asked:
         raise ModelError("there is no configuration to predict", hint="give 'nodes=4'")
