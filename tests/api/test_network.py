@@ -128,3 +128,12 @@ def test_steps_of_two_hosts_are_not_looked_at(steps: steplab.Results) -> None:
     trials = steps.trials.assign(nodes=steps.trials["workers"])
     found = measured_compute(Tables(trials, steps.iterations, steps.layers, steps.factors), {"network": "mlp"})
     assert not found.beside
+
+
+def test_the_report_has_sliders_for_the_network(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results, tmp_path: Path
+) -> None:
+    steps.report(tmp_path / "report.html", models="linear", network=measured.file)
+    text = (tmp_path / "report.html").read_text()
+    for name in ("times_bandwidth", "times_latency", "steplab predict --network"):
+        assert name in text

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from steplab.planning.network.compute import Compute
+from steplab.planning.network.formula import step_formula
 from steplab.planning.network.profile import Collective, Point, Profile
 from steplab.planning.network.step import Calibration, Layout, Method, hiding_k, predict_step
 from steplab.planning.network.wires import Wires
@@ -94,6 +96,20 @@ def test_the_accumulation_that_hides_grows_as_the_line_slows() -> None:
     ks = [hiding_k(compute(), wires(speed), Layout(2, 2)) for speed in (1e12, 1e9, 1e7)]
     assert ks == sorted(ks)
     assert ks[0] < ks[-1]
+
+
+@pytest.mark.parametrize("speed", [1e7, 1e9, 4e9, 1e12])
+def test_the_formula_of_the_sliders_is_the_schedule_with_one_message_in_flight(speed: float) -> None:
+    config = CONFIG | {"framework": "synthetic"}  # all gradients in one message
+    for framework in ("synthetic", "chainer"):
+        own = compute(config=config | {"framework": framework})
+        for k, bandwidth, latency in ((1, 1.0, 1.0), (4, 0.1, 3.0)):
+            plain = wires(speed)
+            there = Wires(plain.profile, bandwidth=bandwidth, latency=latency)
+            step = predict_step(own, there, Layout(3, 3, accumulate=k))
+            row = pd.DataFrame([{"times_bandwidth": bandwidth, "times_latency": latency, "accumulate": float(k)}])
+            value = step_formula(own, plain, Layout(3, 3)).formula.evaluate(row)[0]
+            assert value == pytest.approx(step.seconds)
 
 
 def test_a_calibration_scales_compute_and_wires() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +14,20 @@ from steplab.core import placement
 from steplab.core.errors import InputError, ModelError, nearest
 from steplab.core.trial import accumulation
 from steplab.core.units import seconds
-from steplab.planning.network.compute import Compute, Tables, measured_compute
+from steplab.planning.network.compute import LAYOUT, Compute, Tables, measured_compute
+from steplab.planning.network.formula import ACCUMULATE, BANDWIDTH, LATENCY, step_formula
 from steplab.planning.network.profile import Profile
-from steplab.planning.network.step import Layout, StepPrediction, hiding_k, predict_step
+from steplab.planning.network.step import MODEL_DOUBT, Layout, StepPrediction, hiding_k, predict_step
 from steplab.planning.network.wires import Wires
 from steplab.planning.predict import parse_configuration
+from steplab.report.data import NetworkSliders
 
 if TYPE_CHECKING:
     from steplab.api.results.results import Results
+    from steplab.api.study_data import StudyData
 
 # What a prediction is asked about; other names are factors of the study.
-NUMBERS = ("workers", "nodes", "ranks_per_node", "bucket_mb", "times_bandwidth", "times_latency")
+NUMBERS = ("workers", "nodes", "ranks_per_node", "accumulate", "bucket_mb", "times_bandwidth", "times_latency")
 WORDS = ("rate", "strategy")
 Configuration = Mapping[str, object] | str
 
@@ -101,7 +105,8 @@ def predict_network(
             how ranks slow each other down.
         profile: A network profile, or its file: measured (`steplab.network`), or written by hand.
         at: Configurations such as "nodes=4,rate=1gbit,strategy=accumulate:4": workers, nodes, ranks_per_node, rate,
-            strategy, bucket_mb, times_bandwidth, times_latency, and the study's own factors where they vary.
+            strategy (or accumulate=4), bucket_mb, times_bandwidth, times_latency, and the study's own factors where
+            they vary.
     """
     from steplab.api.results.results import Results
 
@@ -112,6 +117,35 @@ def predict_network(
         raise ModelError("there is no configuration to predict", hint="give 'nodes=4'")
     tables = Tables(opened.trials, opened.iterations, opened.layers, opened.factors)
     return NetworkPredictions(wires.name, tuple(_predicted(tables, wires, _texts(each)) for each in asked))
+
+
+def network_sliders(study: StudyData, file: Path, at: Mapping[str, str]) -> NetworkSliders:
+    """A configuration of a study over the most ranks of a profile, as a formula of bandwidth, latency, accumulation."""
+    profile = read_network(file)
+    tables = study.tables
+    own = {name: level for name, level in at.items() if name not in LAYOUT}
+    compute = measured_compute(
+        Tables(tables.trials, tables.iterations.to_pandas(), tables.layers.to_pandas(), tables.factors), own
+    )
+    _expect_same_framework(profile, compute)
+    rate = profile.ranks[0].rate if profile.ranks else ""
+    ranks, nodes = _most(profile, rate)
+    layout = Layout(ranks, nodes, one_machine=profile.one_machine)
+    made = step_formula(compute, Wires(profile, rate), layout)
+    there = ",".join([f"nodes={nodes}", f"workers={ranks}", *([f"rate={rate}"] if rate else [])])
+    there = ",".join([there, *(f"{name}={level}" for name, level in own.items())])
+    command = f"steplab predict --network {shlex.quote(str(file))} --from {shlex.quote(str(study.folder))} --at {there}"
+    name = f"{profile.name}: {ranks} workers on {nodes} hosts {rate}".rstrip()
+    ranges = {BANDWIDTH: (0.25, 4.0), LATENCY: (0.25, 4.0), ACCUMULATE: (1, 16)}
+    return NetworkSliders(name, made.formula, ranges, MODEL_DOUBT, command)
+
+
+def _most(profile: Profile, rate: str) -> tuple[int, int]:
+    """The most ranks that were measured, or that the data sheet has, and their hosts."""
+    if profile.ranks:
+        return max((entry.ranks, entry.nodes) for entry in profile.ranks if entry.rate == rate)
+    assert profile.link is not None
+    return profile.link.nodes * profile.link.ranks_per_node, profile.link.nodes
 
 
 def _texts(at: Configuration) -> dict[str, str]:
@@ -150,7 +184,8 @@ def _layout(at: Mapping[str, str], profile: Profile) -> Layout:
     if "nodes" not in counts and "ranks_per_node" not in counts:
         counts["ranks_per_node"] = 1  # over a network, a worker is on a host of its own unless told
     grid = placement.grid(counts)
-    strategy = at.get("strategy", "sync")
+    each = int(_number(at, "accumulate", 1.0, whole=True))
+    strategy = at.get("strategy", f"accumulate:{each}")
     name, _, k = strategy.partition(":")
     if name not in ("sync", "accumulate") or (name == "accumulate") != (k.isdecimal() and int(k or 0) >= 1):
         raise ModelError(f"strategy = {strategy!r} cannot be predicted", hint="allowed: 'sync', 'accumulate:4'")

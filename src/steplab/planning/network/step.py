@@ -26,6 +26,7 @@ from steplab_worker.graph import Graph
 
 MODEL_DOUBT = 0.12  # relative error of the method itself (docs/network.md says where it comes from)
 NORMAL_90 = 1.645
+NO_GRAPH = "a network of one's own has no graph, so its gradients are not known by size"
 POWERS = (1, 2, 4, 8, 16, 32, 64)  # accumulations that are looked at
 LARGEST_K = POWERS[-1]
 
@@ -109,7 +110,7 @@ def predict_step(compute: Compute, wires: Wires, layout: Layout, method: Method 
     """The iteration of a layout, with a 90 % interval."""
     graph = graph_of(compute.resolved)
     if graph is None:
-        raise InputError("a network of one's own has no graph, so its gradients are not known by size")
+        raise InputError(NO_GRAPH)
     plain = _Parts(compute, graph, wires, layout, method)
     step = plain.step()
     doubts = [method.calibration.doubt]
@@ -129,6 +130,32 @@ def hiding_k(compute: Compute, wires: Wires, layout: Layout, method: Method = US
     return LARGEST_K
 
 
+@dataclass(frozen=True)
+class StepMessages:
+    """Undisturbed compute of an iteration in seconds, and what is sent: messages, and latency and moving of buffers."""
+
+    forward: float
+    backward: float
+    update: float
+    messages: tuple[Message, ...]
+    broadcast: tuple[float, float]
+
+
+def step_messages(compute: Compute, wires: Wires, layout: Layout, method: Method = USUAL) -> StepMessages:
+    """What a schedule is made of."""
+    graph = graph_of(compute.resolved)
+    if graph is None:
+        raise InputError(NO_GRAPH)
+    parts = _Parts(compute, graph, wires, layout, method)
+    slow = parts.slowdown * method.calibration.compute
+    messages = parts.messages(compute.backward * slow)
+    copied = parts.broadcast
+    broadcast = (copied.latency / 2, (copied.seconds - copied.latency) / 2)
+    return StepMessages(
+        compute.forward * slow, compute.backward * slow, compute.update * slow, tuple(messages), broadcast
+    )
+
+
 class _Parts:
     """A layout's messages, and the step that they make."""
 
@@ -140,8 +167,8 @@ class _Parts:
         factor = method.calibration.wires
         self.exchanges = [_times(wires.exchange(b.bytes, layout.workers, layout.nodes), factor) for b in self.buckets]
         copied = buffer_bytes(graph) if self.habit.buffers else 0.0
-        # A broadcast crosses each line once, an all-reduce about twice.
-        self.broadcast = factor * wires.exchange(copied, layout.workers, layout.nodes).seconds / 2
+        # A broadcast crosses each line once, an all-reduce about twice: half of this.
+        self.broadcast = _times(wires.exchange(copied, layout.workers, layout.nodes), factor)
         ranks = layout.workers // layout.machines
         self.slowdown = compute.slowdown(ranks, layout.machines, layout.accumulate)
         there = compute.cpus / ranks if method.cpu else math.inf
@@ -160,25 +187,29 @@ class _Parts:
         slow = self.slowdown * compute * self.method.calibration.compute
         forward, backward, update = own.forward * slow, own.backward * slow, own.update * slow
         timeline = self._simulated(backward, wires)
-        exposed = timeline.exposed + self.broadcast * wires
+        copying = self.broadcast.seconds / 2 * wires
+        exposed = timeline.exposed + copying
         contention = max(0.0, timeline.computed - backward)
         whole = k * (forward + backward) + contention + exposed + update
         return StepPrediction(
             layout=layout, seconds=whole / k, low=whole / k, high=whole / k,
             alone=own.forward + own.backward + own.update / k,
             compute=forward + backward, contention=contention / k, exposed=exposed / k, update=update / k,
-            in_flight=(timeline.in_flight + self.broadcast * wires) / k,
+            in_flight=(timeline.in_flight + copying) / k,
             latency=sum(each.latency for each in self.exchanges) * wires / k,
             buckets=len(self.buckets), inside=all(each.inside for each in self.exchanges),
         )  # fmt: skip
 
-    def _simulated(self, backward: float, wires: float) -> Timeline:
-        messages = [
+    def messages(self, backward: float, wires: float = 1.0) -> list[Message]:
+        """The buckets on wires so many times as slow, in a backward pass of so many seconds."""
+        return [
             Message(bucket.ready * backward, each.latency * wires, (each.seconds - each.latency) * wires,
                     each.cpu_seconds)
             for bucket, each in zip(self.buckets, self.exchanges, strict=True)
         ]  # fmt: skip
-        return simulate(backward, messages, self.habit.in_flight, self.cores)
+
+    def _simulated(self, backward: float, wires: float) -> Timeline:
+        return simulate(backward, self.messages(backward, wires), self.habit.in_flight, self.cores)
 
 
 def _times(exchange: Exchange, factor: float) -> Exchange:
