@@ -13,14 +13,18 @@ Call = Callable[..., SimpleNamespace]
 
 
 def test_it_measures_writes_a_profile_and_shows_it(in_process: Call, tmp_path: Path) -> None:
-    said = in_process("network", "--framework", "synthetic", "--ranks", "2", "--out", "p.json", "--json")
+    said = in_process(
+        "network", "--framework", "synthetic", "--ranks", "2", "--largest", 2**20, "--out", "p.json", "--json"
+    )
     assert said.code == 0
     assert said.json["profile"] == "p.json"
     assert said.json["ranks"][0]["sizes"][0]["bytes"] == 1024
     assert json.loads((tmp_path / "p.json").read_text())["framework"] == "synthetic"
-    shown = in_process("network", "--framework", "synthetic", "--ranks", "2", "--folder", said.json["folder"])
+    shown = in_process(
+        "network", "--framework", "synthetic", "--ranks", "2", "--largest", 2**20, "--folder", said.json["folder"]
+    )
     assert "2 ranks on 1 host" in shown.out
-    assert "64 MiB" in shown.out
+    assert "1 MiB" in shown.out
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,7 @@ def test_it_measures_writes_a_profile_and_shows_it(in_process: Call, tmp_path: P
     [
         (["--ranks", "two"], "'two' is no list of whole numbers"),
         (["--framework", "torhc"], "torch"),
+        (["--largest", "10"], "no message has at most 10 bytes"),
         (["nowhere"], "there is no net 'nowhere'"),
         (["--rate", "1gbit"], "only the lines of a cluster in a box"),
         (["--executor", "cloud"], "there is no executor 'cloud'"),

@@ -101,8 +101,8 @@ def test_a_trial_in_a_box_says_where_each_rank_was(net: Net, write: Write, stepl
 
 
 def test_a_slow_line_shows_in_the_profile_of_a_box(net: Net, steplab: Callable[..., Any], tmp_path: Path) -> None:
-    words = ["--framework", "synthetic", "--ranks", "2", "--rate", "1gbit,100mbit", "--out", "box.json", "--json"]
-    said = steplab("network", net.name, *words).json
+    words = ["--framework", "synthetic", "--ranks", "2", "--rate", "1gbit,100mbit"]
+    said = steplab("network", net.name, *words, "--largest", 2**22, "--out", "box.json", "--json").json
     assert said["one_machine"]
     assert [(entry["rate"], entry["nodes"]) for entry in said["ranks"]] == [("100mbit", 2), ("1gbit", 2)]
     slow = {point["bytes"]: point["seconds"] for point in said["pairs"][0]["sizes"]}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 app = command_app()
 INTERRUPTED = 130
 SOME_FAILED = 3
+LARGEST = 64 << 20
 BAR = 24  # columns of the longest bar
 
 
@@ -29,6 +30,7 @@ def network(
     framework: Annotated[str, typer.Option(help="Whose collective is measured.")] = "torch",
     ranks: Annotated[str, typer.Option(help="How many ranks: 2,3. By default as there are hosts or CPUs.")] = "",
     rate: Annotated[str, typer.Option(help="Of the net's lines: unshaped,1gbit. By default as they are.")] = "",
+    largest: Annotated[int, typer.Option(help="Bytes of the largest message: slow lines take long.")] = LARGEST,
     executor: Annotated[str, typer.Option(help="Where ranks run: local, hosts, slurm.")] = "local",
     folder: Annotated[Path | None, typer.Option(help="Of the records; by default a new one under runs.")] = None,
     out: Annotated[Path | None, typer.Option(help="The profile; by default beside the folder.")] = None,
@@ -45,7 +47,7 @@ def network(
     counts = whole_numbers(ranks, "--ranks")
     rates = [text.strip() for text in rate.split(",") if text.strip()]
     planned = steplab.plan_network(
-        name, framework=framework, ranks=counts, rates=rates, executor=executor, out=folder
+        name, framework=framework, ranks=counts, rates=rates, largest=largest, executor=executor, out=folder
     )  # fmt: skip
     with watching(planned.varied) as bar, listening(bar.stopping) as stop:
         ended = steplab.run_plan(planned, observer=bar, stop=stop, executor=executor)

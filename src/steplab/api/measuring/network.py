@@ -88,6 +88,7 @@ def plan_network(
     ranks: Sequence[int] = (),
     rates: Sequence[str] = (),
     sizes: Sequence[int] = SIZES,
+    largest: int = SIZES[-1],
     replicates: int = 1,
     seconds: float = 2.0,
     executor: str = LOCAL,
@@ -101,6 +102,7 @@ def plan_network(
         ranks: How many ranks exchange; by default as many as there are hosts, or CPUs here, from 2 on.
         rates: Of the net's lines; by default as they are.
         sizes: Bytes of the messages.
+        largest: Leaves out larger ones: slow lines take long.
         replicates: How often each is measured.
         seconds: Of measuring after which five exchanges of a size are enough.
         executor: Where the ranks run: `local`, `hosts`, `slurm`.
@@ -108,10 +110,13 @@ def plan_network(
     """
     catalogue.framework(framework)
     expect_executor(executor)
+    chosen = [size for size in sizes if size <= largest]
+    if not chosen:
+        raise InputError(f"no message has at most {largest} bytes", hint=f"the smallest has {min(sizes, default=0)}")
     name = f"network-{net or (HERE if executor == LOCAL else executor)}"
     layout = _layout(net, tuple(ranks), tuple(rates), executor)
     text = STUDY.format(
-        name=json.dumps(name), framework=json.dumps(framework), sizes=list(sizes), replicates=replicates,
+        name=json.dumps(name), framework=json.dumps(framework), sizes=chosen, replicates=replicates,
         seconds=float(seconds), layout=layout,
     )  # fmt: skip
     when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
