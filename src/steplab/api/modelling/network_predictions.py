@@ -84,7 +84,7 @@ class NetworkPredictions:
         return [
             [", ".join(f"{name}={value}" for name, value in row.at.items()), seconds(row.step.seconds),
              seconds(row.step.low), seconds(row.step.high), seconds(row.step.compute), seconds(row.step.exposed),
-             f"{row.step.speedup:.2f}", f"accumulate:{row.hiding}"]
+             f"{row.step.speedup:.2f}", f"accumulate:{row.hiding}" if row.hiding > 1 else "-"]
             for row in self
         ]  # fmt: skip
 
