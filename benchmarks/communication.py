@@ -40,6 +40,7 @@ NET = "wires"
 HOSTS = (2, 3)
 RATES = ("unshaped", "1gbit", "100mbit")
 SLOWEST = "100mbit"
+BORROWED = "slow-network"  # records of benchmarks/slow_network.py --out F/slow-network count, too
 SIZES = [1024 * 4**power for power in range(9)]
 TUNED = ("torch", ("lenet5", "mlp"))
 CALIBRATING = (("lenet5", 2, "unshaped", "sync"), ("mlp", 2, "1gbit", "sync"))
@@ -193,9 +194,10 @@ def cells(folder: Path, framework: str, parts: tuple[str, ...] = ("fast", "slow"
     """What was measured over several hosts."""
     found = []
     for network in NETWORKS:
-        tables = [folder / f"{framework}-{network}-{part}" for part in parts]
-        trials = [steplab.open(path).trials for path in tables if path.exists()]
-        rows = pd.concat([table[table["status"] == "ok"] for table in trials]) if trials else pd.DataFrame()
+        paths = [folder / f"{framework}-{network}-{part}" for part in parts] + [folder / BORROWED]
+        trials = [steplab.open(path).trials for path in paths if path.exists()]
+        own = [t[(t["status"] == "ok") & (t["framework"] == framework) & (t["network"] == network)] for t in trials]
+        rows = pd.concat(own) if own else pd.DataFrame()
         for key, part in rows.groupby(["workers", "rate", "strategy"]) if len(rows) else ():
             within = ((part["t_iter_high"] - part["t_iter_low"]) / 2 / part["t_iter"]).median()
             between = float(np.ptp(part["t_iter"]) / 2 / part["t_iter"].median())
