@@ -19,7 +19,7 @@ import numpy as np
 
 from steplab_worker import adapter as base
 from steplab_worker.adapters.chainer.layers import LayerClock, build_chain
-from steplab_worker.graph import Graph
+from steplab_worker.graph import UNTOLD, Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -129,6 +129,10 @@ class Session(base.Session):
         self.chain.cleargrads()
         return clock.seconds
 
+    def kernels(self) -> Dict[str, str]:
+        """Chainer has no fused attention."""
+        return {"attention": "plain"} if self.chain.graph.has_attention else {}
+
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients as arrays."""
         return {key: self.chain.parameter(*key).grad.copy() for key in self.keys}
@@ -141,9 +145,9 @@ class Session(base.Session):
         """Count how often ChainerMN's optimiser has its communicator average the gradients."""
         counted, average = [0], self.communicator.multi_node_mean_grad
 
-        def hook(*said: Any, **more: Any) -> None:
+        def hook(*arguments: Any, **more: Any) -> None:
             counted[0] += 1
-            average(*said, **more)
+            average(*arguments, **more)
 
         # Hides the communicator's own method until the trial is closed.
         self.communicator.multi_node_mean_grad = hook
@@ -154,9 +158,9 @@ class Session(base.Session):
         if mode == "overlap":
             average = self.communicator.multi_node_mean_grad
 
-            def timed(*said: Any, **more: Any) -> None:
+            def timed(*arguments: Any, **more: Any) -> None:
                 start = time.perf_counter()
-                average(*said, **more)
+                average(*arguments, **more)
                 self.averaging = time.perf_counter() - start
 
             self.communicator.multi_node_mean_grad = timed
@@ -198,17 +202,17 @@ class Session(base.Session):
 
     def _held(self) -> Dict[str, np.ndarray]:
         """The arrays themselves, and the number of updates."""
-        found = {"optimizer/updates": np.array(self.optimizer.t)}
+        arrays = {"optimizer/updates": np.array(self.optimizer.t)}
         for layer in self.chain.graph.layers:
             for name in [*layer.weights, *layer.buffers]:
-                found["array/%s/%s" % (layer.name, name)] = self.chain.array(layer.name, name)
+                arrays["array/%s/%s" % (layer.name, name)] = self.chain.array(layer.name, name)
             for name in layer.weights:
                 parameter = self.chain.parameter(layer.name, name)
                 # As the first update would: a rule makes what it remembers only then.
                 parameter.update_rule._init_states(parameter)
                 for what, array in parameter.update_rule.state.items():
-                    found["optimizer/%s/%s/%s" % (layer.name, name, what)] = array
-        return found
+                    arrays["optimizer/%s/%s/%s" % (layer.name, name, what)] = array
+        return arrays
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the same arrays."""
@@ -229,7 +233,10 @@ class Session(base.Session):
 def _criterion(loss: str) -> Any:
     if loss == "reconstruction":
         return lambda output, samples, labels: F.mean_squared_error(output, samples.reshape(len(samples), -1))
-    return lambda output, samples, labels: F.softmax_cross_entropy(output, labels)
+    # The labels of sequences are one per position.
+    return lambda output, samples, labels: F.softmax_cross_entropy(
+        F.reshape(output, (-1, output.shape[-1])), labels.ravel(), ignore_label=UNTOLD
+    )
 
 
 class Adam(chainer.optimizers.Adam):

@@ -26,7 +26,7 @@ from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.adapters.jax.layers import Arrays, Network, flat
 from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, locally, of_rank
 from steplab_worker.adapters.jax.pieces import JaxPieces
-from steplab_worker.graph import Graph
+from steplab_worker.graph import UNTOLD, Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -122,8 +122,8 @@ class Session(base.Session):
     def forward(self) -> None:
         """Loss and residuals."""
         buffers, sums = self.own
-        made = self.programs.forward(self.trained, buffers, self.batch, self._number())
-        self.value, self.pull_back, buffers = made
+        results = self.programs.forward(self.trained, buffers, self.batch, self._number())
+        self.value, self.pull_back, buffers = results
         self.own = (buffers, sums)
 
     def backward(self) -> None:
@@ -135,7 +135,7 @@ class Session(base.Session):
     def meet(self) -> None:
         """A sum of one number over the ranks."""
         if self.mesh is not None:
-            jax.block_until_ready(self.programs.average(self.programs.one))
+            jax.block_until_ready(self.programs.average(self.programs.unit))
 
     def exchange(self) -> None:
         """Average the gradients over the ranks."""
@@ -175,6 +175,13 @@ class Session(base.Session):
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""
         return np.asarray(self.value)
+
+    def kernels(self) -> Dict[str, str]:
+        """`jax.nn.dot_product_attention` is products and a softmax, unless a GPU has a kernel for it."""
+        if not self.graph.has_attention:
+            return {}
+        sequences = any(layer.kind == "self_attention" for layer in self.graph.layers)
+        return {"attention": "plain: jax.nn.dot_product_attention" if sequences else "plain"}
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of this rank."""
@@ -248,27 +255,28 @@ class _Step:
         """The loss of an output, scaled for accumulation."""
         if self.graph.loss == "reconstruction":
             value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
+        elif self.graph.loss == "masked-token":
+            told = labels != UNTOLD
+            value = jnp.sum(jnp.where(told, _surprise(output, jnp.where(told, labels, 0)), 0.0)) / jnp.sum(told)
         else:
-            chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
-            value = -jnp.mean(chosen)
+            value = jnp.mean(_surprise(output, labels))
         return self.job.share(value)
 
     def moments(self, trained: Arrays) -> Any:
-        """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""
+        """What the optimiser remembers, at its start: running means of the gradients; Adam also counts the updates."""
         means = {"sgd": 0, "momentum": 1, "adam": 2}[self.job.optimizer]
-        return np.zeros((), np.float32), tuple(jax.tree.map(np.zeros_like, trained) for _ in range(means))
+        count = (np.zeros((), np.float32),) if self.job.optimizer == "adam" else ()
+        return (*count, *(jax.tree.map(np.zeros_like, trained) for _ in range(means)))
 
     def update(self, trained: Arrays, moments: Any, gradients: Arrays) -> Any:
         """PyTorch's rules: momentum 0.9 without dampening; Adam with epsilon after the bias correction."""
-        rate, (updates, means) = self.job.learning_rate, moments
+        rate, steps = self.job.learning_rate, gradients
         if self.job.optimizer == "adam":
-            means, steps = _adam(means, gradients, updates + 1)
+            moments, steps = _adam(*moments, gradients)
         elif self.job.optimizer == "momentum":
-            steps = jax.tree.map(lambda mean, gradient: 0.9 * mean + gradient, means[0], gradients)
-            means = (steps,)
-        else:
-            steps = gradients
-        return jax.tree.map(lambda weight, step: weight - rate * step, trained, steps), (updates + 1, means)
+            steps = jax.tree.map(lambda mean, gradient: 0.9 * mean + gradient, moments[0], gradients)
+            moments = (steps,)
+        return jax.tree.map(lambda weight, step: weight - rate * step, trained, steps), moments
 
     def train(self, average: Any, last: bool, rank: Any, state: Any, batch: Any, number: Any) -> Any:
         """One whole iteration: loss, weights, moments, and what is the rank's own."""
@@ -283,12 +291,19 @@ class _Step:
         return value, trained, moments, (buffers, jax.tree.map(jnp.zeros_like, sums))
 
 
-def _adam(means: Any, gradients: Arrays, count: Any) -> Any:
+def _surprise(output: Any, labels: Any) -> Any:
+    """−log softmax(output)[label] for each label."""
+    return -jnp.take_along_axis(jax.nn.log_softmax(output), labels[..., None], -1)[..., 0]
+
+
+def _adam(updates: Any, first: Arrays, second: Arrays, gradients: Arrays) -> Any:
     """The moments and the steps of D. P. Kingma, J. Ba, "Adam", ICLR 2015, algorithm 1."""
-    first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, means[0], gradients)
-    second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, means[1], gradients)
-    one, two = 1 - 0.9**count, 1 - 0.999**count
-    return (first, second), jax.tree.map(lambda m, v: (m / one) / (jnp.sqrt(v / two) + 1e-8), first, second)
+    updates = updates + 1
+    first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, first, gradients)
+    second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, second, gradients)
+    bias1, bias2 = 1 - 0.9**updates, 1 - 0.999**updates
+    steps = jax.tree.map(lambda m, v: (m / bias1) / (jnp.sqrt(v / bias2) + 1e-8), first, second)
+    return (updates, first, second), steps
 
 
 class _Programs:
@@ -296,7 +311,7 @@ class _Programs:
 
     def __init__(self, step: _Step, mesh: Any):
         self.step, self.mesh = step, mesh
-        self.made: Dict[Tuple[bool, bool, bool], Any] = {}
+        self.compiled: Dict[Tuple[bool, bool, bool], Any] = {}
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(lambda pull_back: pull_back(jnp.ones(()))[0])
         self.update = jax.jit(step.update, donate_argnums=(0, 1))
@@ -306,7 +321,7 @@ class _Programs:
         self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
         if mesh is not None:
             self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
-            self.one = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
+            self.unit = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
 
     def _laid_out(self, batch: Any) -> Any:
         samples, labels = batch
@@ -320,10 +335,10 @@ class _Programs:
 
     def native(self, shared: bool, last: bool, exchange: bool = True) -> Any:
         """The program of a whole iteration, over all ranks or for this one alone, with or without the exchange."""
-        if (shared, last, exchange) not in self.made:
+        if (shared, last, exchange) not in self.compiled:
             average = _mean if exchange else _unchanged
-            self.made[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
-        return self.made[shared, last, exchange]
+            self.compiled[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
+        return self.compiled[shared, last, exchange]
 
     def _alone(self, last: bool) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:

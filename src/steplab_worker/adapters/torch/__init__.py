@@ -22,6 +22,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
 from steplab_worker import data
+from steplab_worker.adapters.torch import attention
 from steplab_worker.adapters.torch.buckets import average, buckets
 from steplab_worker.adapters.torch.data_loader import DataLoaderSource
 from steplab_worker.adapters.torch.factory import is_own, load_factory, make_module
@@ -132,7 +133,7 @@ class Session(base.Session):
         """A split of the data set: the user's own, or from files."""
         if is_own(self.job.dataset):
             return OwnSplit(self.job.dataset, split)
-        return data.open_split(self.job.data_folder, self.job.dataset, split)
+        return data.open_split(self.job.data_folder, self.job.dataset, split, self.job.input_shape)
 
     def examine(self, examination: Any) -> float:
         """As always, also on a data set of one's own."""
@@ -213,13 +214,20 @@ class Session(base.Session):
         self.optimizer.zero_grad()
         return timed.seconds
 
+    def kernels(self) -> Dict[str, str]:
+        """Which of PyTorch's kernels serves an attention of this size."""
+        graph = self.module.description if isinstance(self.module, GraphModule) else None
+        if graph is None or not graph.has_attention:
+            return {}
+        return {"attention": attention.kernel(graph, self.job.batch_size, self.device, self.job.learns)}
+
     def gradients(self) -> Dict[Any, np.ndarray]:
         """The gradients as arrays."""
         return {key: parameter.grad.cpu().numpy().copy() for key, parameter in named_arrays(self.module).items()}
 
     def parameters(self) -> Dict[Any, np.ndarray]:
         """The weights as arrays."""
-        return {key: one.detach().cpu().numpy().copy() for key, one in named_arrays(self.module).items()}
+        return {key: tensor.detach().cpu().numpy().copy() for key, tensor in named_arrays(self.module).items()}
 
     def count_exchanges(self) -> Callable[[], int]:
         """Count by a communication hook, which DDP calls for each bucket of gradients it exchanges."""
@@ -251,21 +259,22 @@ class Session(base.Session):
         def predict(samples: np.ndarray) -> np.ndarray:
             self.module.eval()
             with torch.inference_mode():
-                made = self.module(torch.from_numpy(samples).to(self.device)).cpu().numpy()
+                outputs = self.module(torch.from_numpy(samples).to(self.device)).cpu().numpy()
             self.module.train()
-            return made
+            return outputs
 
         return predict
 
     def state(self) -> Dict[str, np.ndarray]:
         """The module's tensors and the optimiser's, by their names in PyTorch; zeros for what it has not made yet."""
-        found = {"module/" + name: one for name, one in self.module.state_dict().items()}
+        tensors = {"module/" + name: tensor for name, tensor in self.module.state_dict().items()}
         for number, parameter in enumerate(self.module.parameters()):
             held = self.optimizer.state.get(parameter, {})
             for name in MEMORIES[self.job.optimizer]:
                 empty = torch.zeros(()) if name == "step" else torch.zeros_like(parameter)
-                found["optimizer/%d/%s" % (number, name)] = held.get(name, empty)
-        return {name: one.detach().cpu().numpy().copy() for name, one in found.items() if torch.is_tensor(one)}
+                tensors["optimizer/%d/%s" % (number, name)] = held.get(name, empty)
+        arrays = {name: tensor for name, tensor in tensors.items() if torch.is_tensor(tensor)}
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in arrays.items()}
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the module and the optimiser."""
@@ -336,13 +345,16 @@ def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
     """The layers to time: the graph's own, or in a user's network those that hold no further ones."""
     if isinstance(module, GraphModule):
         return list(module.named_children())
-    return [(name, one) for name, one in module.named_modules() if name and not any(True for _ in one.children())]
+    return [(name, part) for name, part in module.named_modules() if name and not any(True for _ in part.children())]
 
 
 def _criterion(loss: str) -> Any:
     if loss == "reconstruction":
         return lambda output, samples, labels: nn.functional.mse_loss(output, samples.flatten(1))
-    return lambda output, samples, labels: nn.functional.cross_entropy(output, labels)
+    # The labels of sequences are one per position; PyTorch leaves out those that are UNTOLD by itself.
+    return lambda output, samples, labels: nn.functional.cross_entropy(
+        output.flatten(0, labels.dim() - 1), labels.flatten()
+    )
 
 
 def _optimizer(job: TrialJob, parameters: Any) -> torch.optim.Optimizer:
