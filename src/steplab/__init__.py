@@ -36,12 +36,20 @@ if TYPE_CHECKING:
     from steplab.api.machine.nets import NetInfo, net_down, net_up, nets
     from steplab.api.measuring.job_status import JobStatus
     from steplab.api.measuring.jobs import CancelledJobs, JobsPlan, cancel, plan_jobs
+    from steplab.api.measuring.network import (
+        MeasuredNetwork,
+        network,
+        network_profile,
+        plan_network,
+        read_network,
+    )
     from steplab.api.measuring.plan import StudyPlan, plan, read_study
     from steplab.api.measuring.run import RunObserver, RunSummary, pilot, run, run_pilot, run_plan
     from steplab.api.measuring.starter import init
     from steplab.api.measuring.status import StudyStatus
     from steplab.api.modelling.comparison import ModelComparison, compare
     from steplab.api.modelling.fitting import FittedModel, fit, load_model
+    from steplab.api.modelling.network_predictions import NetworkPrediction, NetworkPredictions, predict_network
     from steplab.api.modelling.penalty import PenaltyScan, scan_penalty
     from steplab.api.modelling.predictions import Predictions
     from steplab.api.results.difference import StudyDifference, diff
@@ -73,15 +81,17 @@ __version__ = "0.3.0.dev0"
 
 __all__ = [
     "BestAnswer", "CancelledJobs", "Checkup", "DeadlineAnswer", "EnvironmentFault", "Export", "Findings",
-    "FittedModel", "ImportedStudy", "InputError", "JobStatus", "JobsPlan", "MemoryReport", "ModelComparison",
-    "ModelError", "NetInfo", "NetworkReport", "NextAnswer", "NotEnoughData", "PenaltyScan", "Predictions",
-    "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError", "Stop",
-    "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
-    "WorkersAnswer", "WrittenReport", "__version__", "add_environment", "cancel", "ceilings", "check_dataset",
-    "check_environments", "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit",
-    "import_csv", "import_extrap", "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model",
-    "make_dataset", "memory", "net_down", "net_up", "nets", "open", "pilot", "plan", "plan_best", "plan_deadline",
-    "plan_jobs", "plan_next", "plan_workers", "read_study", "roofline", "run", "run_pilot", "run_plan",
+    "FittedModel", "ImportedStudy", "InputError", "JobStatus", "JobsPlan", "MeasuredNetwork", "MemoryReport",
+    "ModelComparison", "ModelError", "NetInfo", "NetworkPrediction", "NetworkPredictions", "NetworkReport",
+    "NextAnswer", "NotEnoughData", "PenaltyScan", "Predictions", "ProfiledKernels", "RecordError", "Results",
+    "Rooflines", "RunObserver", "RunSummary", "SteplabError", "Stop", "StoreError", "Study", "StudyDifference",
+    "StudyError", "StudyPlan", "StudyStatus", "TableError", "WorkersAnswer", "WrittenReport", "__version__",
+    "add_environment", "cancel", "ceilings", "check_dataset", "check_environments", "compare", "create_environment",
+    "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap", "import_kineto", "import_ncu",
+    "init", "inspect", "list_datasets", "load_model", "make_dataset", "memory", "net_down", "net_up", "nets",
+    "network", "network_profile", "open", "pilot", "plan", "plan_best", "plan_deadline", "plan_jobs", "plan_network",
+    "plan_next", "plan_workers", "predict_network", "read_network", "read_study", "roofline", "run", "run_pilot",
+    "run_plan",
     "scan_penalty", "serve", "support_matrix",
 ]  # fmt: skip
 

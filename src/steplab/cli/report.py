@@ -27,6 +27,7 @@ def report(
         ),
     ] = "",
     figures: Annotated[Path | None, typer.Option(help="Also write SVG, PNG and LaTeX files there.")] = None,
+    network: Annotated[Path | None, typer.Option(help="A network profile: sliders of bandwidth and latency.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML file that opens anywhere, offline.
@@ -36,7 +37,7 @@ def report(
     Example: steplab report runs/demo --out report.html
     """
     with working("writing the report"):
-        written = steplab.open(folder).report(out, models=listed(models), figures=figures)
+        written = steplab.open(folder).report(out, models=listed(models), figures=figures, network=network)
     if as_json:
         print_json(written.document())
         return

@@ -14,6 +14,7 @@ from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.core.trial import Level, plain_level
+from steplab.models.formulas.formula import Formula
 from steplab.report.answer import AnswerSentence, on_page
 from steplab.report.modelling import Modelled
 from steplab.report.planned import Planned
@@ -66,6 +67,17 @@ class Tabled:
 
 
 @dataclass(frozen=True)
+class NetworkSliders:
+    """A step over a network as a formula, for the page's sliders: how far they go, and how sure it is."""
+
+    name: str
+    formula: Formula
+    ranges: Mapping[str, tuple[float, float]]
+    doubt: float  # a standard error, as a ratio's logarithm
+    command: str  # the same in a terminal, before `--at`
+
+
+@dataclass(frozen=True)
 class ReportData:
     """Everything a report shows."""
 
@@ -81,6 +93,7 @@ class ReportData:
     models: Modelled
     roofline: Roofline | None = None
     planned: Planned = field(default_factory=Planned)
+    network: NetworkSliders | None = None
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # findings to print below a chart, by its id
 
 

@@ -39,6 +39,8 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # One operation after backward, whose arrays go one after the other.
+    "exchange": {"by": "XLA over gloo, on GPUs NCCL", "grouping": "arrays"},
     "factors": {},
 }
 START_DEADLINE_S = 120
