@@ -24,6 +24,7 @@ from steplab.analysis.training import Training, training
 from steplab.analysis.unexplained import Unexplained, unexplained
 from steplab.analysis.unknown_work import assumption
 from steplab.analysis.verdicts import Verdicts, verdicts
+from steplab.core.blas import on_one_thread
 from steplab.core.trial import tally
 
 MOST_IMBALANCES = 5
@@ -80,6 +81,7 @@ class Analysis:
         return self.verdicts.fastest
 
 
+@on_one_thread
 def analyse(
     trials: pd.DataFrame,
     factors: Sequence[str],
