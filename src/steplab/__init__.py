@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from steplab.api.results.rooflines import Rooflines, ceilings, roofline
     from steplab.api.sources.imports import ImportedStudy, import_csv, import_extrap, import_kineto
     from steplab.api.sources.kernels import ProfiledKernels, import_ncu
+    from steplab.api.sources.memory import MemoryReport, memory
     from steplab.api.sources.networks import NetworkReport, inspect
     from steplab.errors import (
         EnvironmentFault,
@@ -70,15 +71,15 @@ __version__ = "0.3.0.dev0"
 
 __all__ = [
     "CancelledJobs", "Checkup", "EnvironmentFault", "Export", "Findings", "FittedModel", "ImportedStudy", "InputError",
-    "JobStatus", "JobsPlan", "ModelComparison", "ModelError", "NetInfo", "NetworkReport", "NotEnoughData",
-    "PenaltyScan", "Predictions",
+    "JobStatus", "JobsPlan", "MemoryReport", "ModelComparison", "ModelError", "NetInfo", "NetworkReport",
+    "NotEnoughData", "PenaltyScan", "Predictions",
     "ProfiledKernels", "RecordError", "Results", "Rooflines", "RunObserver", "RunSummary", "SteplabError",
     "Stop", "StoreError", "Study", "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError",
     "WrittenReport", "__version__", "add_environment", "cancel", "ceilings", "check_dataset", "check_environments",
     "compare", "create_environment", "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap",
-    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "net_down",
-    "net_up", "nets", "open", "plan", "plan_jobs", "read_study", "roofline", "run", "run_plan", "scan_penalty",
-    "serve", "support_matrix",
+    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "memory",
+    "net_down", "net_up", "nets", "open", "plan", "plan_jobs", "read_study", "roofline", "run", "run_plan",
+    "scan_penalty", "serve", "support_matrix",
 ]  # fmt: skip
 
 

@@ -129,6 +129,13 @@ class Session:
         """Seconds of each layer, forward and backward, for one iteration; None if this framework cannot tell."""
         return None
 
+    def kernels(self) -> Dict[str, str]:
+        """Which of several kernels computed, by what it computes, for the record: `attention` is `fused: …` or `plain`.
+
+        Nothing where the network leaves no choice.
+        """
+        return {}
+
     def gradients(self) -> Dict[Key, np.ndarray]:
         """This rank's gradients after `backward` (or their average after `exchange`), in the graph's layout."""
         raise NotImplementedError
@@ -222,7 +229,7 @@ class FileSource(Source):
         split: Optional[data.Dataset] = None,
     ):
         self.loader = Loader(
-            data.open_split(job.data_folder, job.dataset) if split is None else split,
+            data.open_split(job.data_folder, job.dataset, shape=job.input_shape) if split is None else split,
             job.batch_size,
             rank,
             workers,

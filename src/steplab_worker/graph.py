@@ -2,7 +2,8 @@
 
 A graph holds no framework and no arrays; what each kind of layer computes is defined in `steplab_worker.layers`.
 Losses: `cross-entropy` is the mean over the batch of −log softmax(output)[label]; `reconstruction` is the mean over
-all elements of the batch of (output − flattened input)².
+all elements of the batch of (output − flattened input)². Of sequences, whose labels are one per position: `next-token`
+is the cross-entropy's mean over all positions of the batch, `masked-token` that over those whose label is not `UNTOLD`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,23 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from steplab_worker.layers import ACTIVATIONS, KINDS, RANDOM, GraphError, Padding, Shape, Window, same_pads, size
 
-__all__ = ["ACTIVATIONS", "INPUT", "LOSSES", "Builder", "Graph", "GraphError", "Layer", "Shape", "same_pads", "size"]
+__all__ = [
+    "ACTIVATIONS",
+    "INPUT",
+    "LOSSES",
+    "UNTOLD",
+    "Builder",
+    "Graph",
+    "GraphError",
+    "Layer",
+    "Shape",
+    "same_pads",
+    "size",
+]
 
 INPUT = "input"
-LOSSES = ("cross-entropy", "reconstruction")
+LOSSES = ("cross-entropy", "reconstruction", "next-token", "masked-token")
+UNTOLD = -100  # the label of a position that is not to be predicted, as PyTorch has it
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,12 @@ class Layer:
     def parameters(self) -> int:
         """How many trainable numbers the layer has."""
         return sum(size(shape) for shape in self.weights.values())
+
+    @property
+    def weight_keys(self) -> Dict[str, Tuple[str, str]]:
+        """Where the weights that it uses are kept, (layer, weight): its own, and the one that it is tied to."""
+        keys = {name: (self.name, name) for name in self.weights}
+        return dict(keys, weight=(self.options["to"], "weight")) if self.kind == "tied_dense" else keys
 
 
 @dataclass(frozen=True)
@@ -62,6 +82,11 @@ class Graph:
     def shape_of(self, name: str) -> Shape:
         """The output shape of the layer of that name, or of the graph's input."""
         return self.shapes()[name]
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether some layer is an attention, for which frameworks may have several kernels."""
+        return any(layer.kind in ("attention", "self_attention") for layer in self.layers)
 
     def without_dropout(self) -> "Graph":
         """The same graph with every random layer at rate 0, so that frameworks can be compared number by number."""
@@ -140,6 +165,13 @@ class Builder:
     def dense(self, name: str, units: int, bias: bool = True, inputs: Optional[str] = None) -> str:
         """A fully connected layer over the last dimension."""
         return self.add("dense", name, inputs, units=units, bias=bias)
+
+    def tied_dense(self, name: str, to: str) -> str:
+        """A projection by the weight of an embedding, whose tokens become its units."""
+        shape = self.layers[to].weights.get("weight", ()) if to in self.layers else ()
+        if len(shape) != 2 or shape[1] != self.shape(self.last)[-1]:
+            raise GraphError("%s: %r has no weight that %r could be tied to" % (name, to, self.shape(self.last)))
+        return self.add("tied_dense", name, to=to, units=shape[0])
 
     def activation(self, name: str, function: str, inputs: Optional[str] = None) -> str:
         """An element-wise non-linearity: one of ACTIVATIONS."""

@@ -2,7 +2,8 @@
 
 A kind is a function of the shapes of its inputs and of its options, which gives the output shape, all options written
 out, and the shapes of what it learns. Its docstring defines what it computes. Shapes leave the batch out and put
-channels first, (channels, …); the order of elements is row-major. Windows have one entry per spatial dimension, so
+channels first, (channels, …), or, in a sequence, positions first, (positions, width); the order of elements is
+row-major. Windows have one entry per spatial dimension, so
 1-D, 2-D and 3-D are the same kinds. Padding is written out as (before, after) per dimension, because frameworks
 round "same" differently.
 """
@@ -16,7 +17,7 @@ Shape = Tuple[int, ...]
 Pads = Tuple[Tuple[int, int], ...]
 Window = Union[int, Sequence[int]]
 Padding = Union[str, int, Sequence[Sequence[int]]]
-ACTIVATIONS = ("relu", "tanh", "sigmoid", "silu")
+ACTIVATIONS = ("relu", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh")
 RANDOM = ("dropout", "drop_path")
 
 
@@ -140,7 +141,11 @@ def layer_norm(shapes: List[Shape], epsilon: float = 1e-5) -> Made:
 
 
 def activation(shapes: List[Shape], function: str) -> Made:
-    """Element-wise: relu max(x, 0), with gradient 0 at 0; tanh; sigmoid 1/(1+exp(−x)); silu x·sigmoid(x)."""
+    """Element-wise: relu max(x, 0), with gradient 0 at 0; tanh; sigmoid 1/(1+exp(−x)); silu x·sigmoid(x).
+
+    gelu x·(1+erf(x/√2))/2 and gelu_tanh x·(1+tanh(√(2/π)·(x+0.044715·x³)))/2 (D. Hendrycks, K. Gimpel, "Gaussian error
+    linear units", 2016).
+    """
     (shape,) = _inputs(shapes, 1)
     if function not in ACTIVATIONS:
         raise GraphError("unknown activation %r; known: %s" % (function, ", ".join(ACTIVATIONS)))
@@ -225,6 +230,66 @@ def upsample(shapes: List[Shape], factor: Window) -> Made:
     return Made((channels, *(n * f for n, f in zip(extents, factor))), {"factor": factor})
 
 
+def embedding(shapes: List[Shape], tokens: int, width: int) -> Made:
+    """Row t of the weight for each token t, a whole number below `tokens`: (positions,) becomes (positions, width)."""
+    (shape,) = _inputs(shapes, 1)
+    _positive(tokens=tokens, width=width)
+    if len(shape) != 1:
+        raise GraphError("needs tokens along one dimension, not samples of shape %r" % (shape,))
+    return Made((*shape, width), {"tokens": tokens, "width": width}, {"weight": (tokens, width)})
+
+
+def position_embedding(shapes: List[Shape], rows: Union[int, None] = None) -> Made:
+    """Row floor(i·rows/positions) of the weight added to position i; weight (rows, width).
+
+    By default there is a row for each position; two rows are the two segments of a pair of texts.
+    """
+    positions, width = _sequence(shapes)
+    rows = positions if rows is None else rows
+    if not 1 <= rows <= positions:
+        raise GraphError("%d rows for %d positions: from 1 to one each" % (rows, positions))
+    return Made((positions, width), {"rows": rows}, {"weight": (rows, width)})
+
+
+def class_token(shapes: List[Shape]) -> Made:
+    """A trainable row before the first position; weight (1, width)."""
+    positions, width = _sequence(shapes)
+    return Made((positions + 1, width), {}, {"weight": (1, width)})
+
+
+def sequence(shapes: List[Shape]) -> Made:
+    """The positions one after the other, each with its channels: (channels, …) becomes (positions, channels)."""
+    channels, *extents = _features(shapes)
+    return Made((size(extents), channels))
+
+
+def part(shapes: List[Shape], start: int, stop: int) -> Made:
+    """Entries `start` up to, not including, `stop` of the first dimension: channels, or positions of a sequence."""
+    (shape,) = _inputs(shapes, 1)
+    if not 0 <= start < stop <= shape[0]:
+        raise GraphError("entries %d to %d are not within the %d of %r" % (start, stop, shape[0], shape))
+    return Made((stop - start, *shape[1:]), {"start": start, "stop": stop})
+
+
+def self_attention(shapes: List[Shape], heads: int, causal: bool = False) -> Made:
+    """Multi-head attention of a sequence to itself; queries, keys and values stand side by side, (positions, 3·width).
+
+    Each third is cut into `heads` consecutive parts of d; per head, out[i] = Σ_j softmax_j(q[i]·k[j]/√d)·v[j] over all
+    positions j, or over j ≤ i if `causal` (A. Vaswani et al., "Attention is all you need", NIPS 2017).
+    """
+    positions, packed = _sequence(shapes)
+    _positive(heads=heads)
+    if packed % (3 * heads):
+        raise GraphError("%d features are not three times a width that %d heads divide" % (packed, heads))
+    return Made((positions, packed // 3), {"heads": heads, "causal": bool(causal)})
+
+
+def tied_dense(shapes: List[Shape], to: str, units: int) -> Made:
+    """x·Wᵀ over the last dimension, W being the weight of the layer `to`, (units, features): trained in both places."""
+    (shape,) = _inputs(shapes, 1)
+    return Made((*shape[:-1], units), {"to": to, "units": units})
+
+
 KINDS: Dict[str, Callable[..., Made]] = {
     "conv": conv,
     "dense": dense,
@@ -245,6 +310,13 @@ KINDS: Dict[str, Callable[..., Made]] = {
     "flatten": flatten,
     "reshape": reshape,
     "upsample": upsample,
+    "embedding": embedding,
+    "position_embedding": position_embedding,
+    "class_token": class_token,
+    "sequence": sequence,
+    "part": part,
+    "self_attention": self_attention,
+    "tied_dense": tied_dense,
 }
 
 
@@ -260,6 +332,14 @@ def _features(shapes: List[Shape]) -> Shape:
     if not 2 <= len(shape) <= 4:
         raise GraphError("needs channels and 1 to 3 spatial dimensions, not shape %r" % (shape,))
     return shape
+
+
+def _sequence(shapes: List[Shape]) -> Tuple[int, int]:
+    """The positions and the width of the only input."""
+    (shape,) = _inputs(shapes, 1)
+    if len(shape) != 2:
+        raise GraphError("needs a sequence, (positions, width), not shape %r" % (shape,))
+    return shape[0], shape[1]
 
 
 def _positive(**values: int) -> None:

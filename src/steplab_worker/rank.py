@@ -9,6 +9,7 @@ import platform
 import sys
 import time
 import traceback
+from dataclasses import replace
 from typing import Any, Dict, List, NoReturn, Optional
 
 from steplab_worker import devices, limits, sources, variables
@@ -127,6 +128,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
         session = _session(adapter, job)
         try:
             measurement = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
+            measurement = replace(measurement, methods={**measurement.methods, **session.kernels()})
         finally:
             session.close()
     finally:

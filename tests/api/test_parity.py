@@ -101,6 +101,12 @@ def test_inspect(printed: Printed) -> None:
     assert printed("inspect", "lenet5", *words) == plain(counted.document())
 
 
+def test_memory(printed: Printed) -> None:
+    held = steplab.memory("lenet5", 4, optimizer="adam", within="1GB", options={"filters": "8"})
+    words = ("--memory", "--batch", "4", "--optimizer", "adam", "--within", "1GB", "--set", "filters=8")
+    assert printed("inspect", "lenet5", *words) == plain(held.document())
+
+
 def test_roofline(printed: Printed) -> None:
     drawn = steplab.roofline("lenet5", "a100", batch=2)
     assert printed("roofline", "lenet5", "--machine", "a100", "--batch", "2") == plain(drawn.document())

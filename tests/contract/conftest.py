@@ -49,7 +49,7 @@ class Ranks:
         if outcome.failure is not None:
             self.pool.discard(key)
             pytest.fail(f"{outcome.failure.reason}\n{outcome.failure.log_tail}", pytrace=False)
-        return [json.loads(result.measurement.methods["proof"]) for _, result in sorted(outcome.results.items())]
+        return [_found(result.measurement.methods) for _, result in sorted(outcome.results.items())]
 
     def against_torch(self, framework: str, proof: str, **said: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """What PyTorch found (once) and what a framework found in comparison."""
@@ -59,6 +59,11 @@ class Ranks:
             (self.references[str(path)],) = self.run("torch", asked, **said)
         (found,) = self.run(framework, {"proof": proof, "reference": str(path), "write": False}, **said)
         return self.references[str(path)], found
+
+
+def _found(methods: dict[str, str]) -> dict[str, Any]:
+    """What a proof found, and what the rank notes beside it for the record."""
+    return {**json.loads(methods["proof"]), "attention": methods.get("attention", "")}
 
 
 def trial_job(

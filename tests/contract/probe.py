@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 import numpy as np
 
 from steplab_worker import kinds, networks, rank
-from steplab_worker.graph import Builder, Graph
+from steplab_worker.graph import UNTOLD, Builder, Graph
 from steplab_worker.messages import Measurement, ModeTimes
 
 # Of the norm of all gradients. A smaller gradient is compared with this, for at 1e-3 of it float32's own rounding
@@ -60,8 +60,40 @@ def every_kind(dimensions: int) -> Graph:
     return net.graph()
 
 
+def every_kind_of_sequence() -> Graph:
+    """A small network with every kind of layer of sequences, in its less usual forms, and back to channels."""
+    net = Builder("every-kind-of-sequence", (9,))
+    net.add("embedding", "tokens", tokens=11, width=6)
+    net.add("position_embedding", "thirds", rows=4)
+    net.add("class_token", "class")
+    net.dense("qkv", 18, bias=False)
+    net.add("self_attention", "causal", heads=2, causal=True)
+    net.add("add", "sum", ["class", "causal"])
+    net.add("layer_norm", "norm")
+    net.activation("gelu", "gelu")
+    net.add("scale", "scale", initial=0.5)
+    parts = [net.add("part", f"part{start}", "scale", start=start, stop=stop) for start, stop in ((0, 3), (2, 9))]
+    joined = net.add("concat", "joined", parts)
+    net.tied_dense("scores", to="tokens")
+    # As channels: a kernel slides over what were the features.
+    net.conv("over_features", 6, 3, inputs=joined)
+    net.add("part", "channels", start=1, stop=5)
+    features = net.activation("gelu_tanh", "gelu_tanh")
+    net.add("sequence", "again")
+    net.add("position_embedding", "positions")
+    net.dense("wider", 12)
+    net.add("self_attention", "full", heads=1)
+    net.add("add", "mixed", ["full", features])
+    flat = [net.add("flatten", f"flat_{name}", name) for name in ("mixed", "scores")]
+    net.add("concat", "all", flat)
+    net.dense("classifier", 5)
+    return net.graph()
+
+
 def build(name, options=None, input_shape=None, classes=None, file=""):
     """Networks as the laboratory knows them, without dropout, and those of `every_kind`."""
+    if name == "every-kind-of-sequence":
+        return every_kind_of_sequence()
     if name.startswith("every-kind-"):
         return every_kind(int(name[len("every-kind-")]))
     return networks_build(name, options, input_shape, classes, file).without_dropout()
@@ -72,8 +104,24 @@ def batches(job, number, rows):
     graph = build(job.network, job.network_options, job.input_shape, job.classes, job.network_file)
     rng = np.random.default_rng(3)
     for _ in range(number):
-        samples = rng.standard_normal((rows, *graph.input_shape)).astype(np.float32)
-        yield samples, rng.integers(0, graph.output_shape[0], rows)
+        yield samples_of(graph, rows, rng), labels_of(graph, rows, rng)
+
+
+def samples_of(graph, rows, rng):
+    """Tokens, or noise."""
+    first, shape = graph.layers[0], (rows, *graph.input_shape)
+    if first.kind == "embedding":
+        return rng.integers(0, first.options["tokens"], shape, dtype=np.int32)
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def labels_of(graph, rows, rng):
+    """One per sample or position; of masked tokens a third is told, as many in each sample."""
+    *positions, classes = graph.output_shape
+    labels = rng.integers(0, classes, (rows, *positions))
+    if graph.loss == "masked-token":
+        labels = np.where(np.argsort(rng.random(labels.shape), axis=1) < positions[0] // 3, labels, UNTOLD)
+    return labels
 
 
 def phased_step(session):

@@ -19,6 +19,7 @@ SEED = 1  # of the weights, as in conftest.py
 REAL = [name for name in catalogue.framework_names() if catalogue.framework(name).needs_environment]
 TRAINING = [name for name in REAL if "step" in catalogue.framework(name).kinds]
 ACCUMULATING = [name for name in TRAINING if "accumulate" in catalogue.framework(name).strategies]
+TINY = {"layers": 1, "width": 24, "heads": 3}  # of a transformer
 # Small inputs, so that all frameworks take minutes. At least two positions are left to the last layers: a batch
 # normalisation over a handful of values would amplify rounding.
 SMALL = {
@@ -37,8 +38,13 @@ SMALL = {
         "batch_size": 2,
         "learning_rate": 0.0005,
     },
+    "gpt2": {"network_options": {**TINY, "layers": 2, "sequence": 12, "vocabulary": 50}, "learning_rate": 0.05},
+    "bert_base": {"network_options": {**TINY, "sequence": 12, "vocabulary": 50}, "learning_rate": 0.05},
+    "vit_b16": {"shape": (3, 9, 9), "network_options": {**TINY, "patch": 4}, "learning_rate": 0.05},
+    "vit_tiny": {"shape": (3, 32, 32), "network_options": TINY, "learning_rate": 0.05},
 }
-EVERY_KIND = ["every-kind-1d", "every-kind-2d", "every-kind-3d"]
+DATASETS = {"gpt2": "tokens", "bert_base": "wordpieces"}  # of networks that take no images
+EVERY_KIND = ["every-kind-1d", "every-kind-2d", "every-kind-3d", "every-kind-of-sequence"]
 INFERRED = ["cnn9", "resnet18"]  # by frameworks that are compared in training anyway
 # Ways of a framework that its default does not take: each must train the same.
 WAYS = [(name, {}) for name in TRAINING] + [
@@ -58,7 +64,8 @@ def str_or_way(one: str | dict[str, str]) -> str:
 def supports(framework: str, network: str, kind: str, **config: str) -> bool:
     if network in EVERY_KIND:
         return catalogue.framework(framework).layers is None
-    resolved = resolve({"framework": framework, "network": network, "dataset": "cifar10", **config})
+    dataset = DATASETS.get(network, "cifar10")
+    resolved = resolve({"framework": framework, "network": network, "dataset": dataset, **config})
     return not kinds.named(kind).unsupported(resolved)
 
 
@@ -82,6 +89,9 @@ def test_network_learns_as_in_pytorch(ranks, framework, network):
     assert {name: error for name, error in found["differences"].items() if not error < 1e-3} == {}
     assert found["losses"] == pytest.approx(reference["losses"], rel=1e-2)
     assert found["losses"][-1] < found["losses"][0]
+    kernel = reference["attention"]  # only networks with attention have one, and every framework says which
+    assert kernel in ("", "fused: flash_attention", "plain") and bool(found["attention"]) == bool(kernel)
+    assert kernel.startswith("fused") or network not in DATASETS
 
 
 @pytest.mark.parametrize(("framework", "network"), inferences())
@@ -117,6 +127,14 @@ def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options
         assert all(np.array_equal(other[name], two[0][name]) for name in one)
 
 
+@pytest.mark.parametrize("framework", [name for name in TRAINING if supports(name, "gpt2", "step")])
+def test_two_ranks_train_a_shared_embedding_as_one_with_the_doubled_batch(ranks, framework):
+    said = {"network": "gpt2", **SMALL["gpt2"]}
+    one = trained(ranks, framework, updates=3, batch_size=8, **said)[0]
+    two = trained(ranks, framework, updates=3, workers=2, **said)
+    assert_same("gpt2", two[0], one, SMALL["gpt2"]["network_options"])
+
+
 @pytest.mark.parametrize(("framework", "options"), PHASED, ids=str_or_way)
 def test_phases_add_up_to_the_step(ranks, framework, options):
     network = convolution_or_not(framework)
@@ -148,9 +166,9 @@ def trained(ranks, framework, updates=5, exchanges=None, learning_rate=0.05, mod
     return [dict(np.load(pattern % rank)) for rank in range(len(found))]
 
 
-def assert_same(network, weights, expected):
+def assert_same(network, weights, expected, options=None):
     """As far from the start, but for the rounding of float32."""
-    start = initial_weights(catalogue.build_network(network), SEED)
+    start = initial_weights(catalogue.build_network(network, options, classes=10), SEED)
     assert sorted(weights) == sorted(expected) == sorted("/".join(key) for key in start)
     for key, begun in start.items():
         found, wanted = weights["/".join(key)], expected["/".join(key)]

@@ -16,6 +16,23 @@ def test_forward_flops_of_one_image_of_224_pixels(name, gigaflops):
     assert made.totals.forward_matmul_flops / 1e9 == pytest.approx(gigaflops, rel=0.02)
 
 
+def test_forward_flops_of_a_token_are_those_of_the_closed_formula():
+    # A. Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B: 2 per weight of a product, and 4·layers·width·sequence.
+    layers, width, sequence, vocabulary, batch = 12, 768, 1024, 50257, 2
+    weights = layers * 12 * width**2 + vocabulary * width
+    made = cost(builtin("gpt2", batch)).totals
+    token = 2 * weights + 4 * layers * width * sequence
+    assert made.forward_matmul_flops == batch * sequence * token
+    assert made.forward_matmul_flops + made.backward_matmul_flops == 3 * batch * sequence * token
+
+
+def test_a_weight_that_two_layers_share_is_counted_once():
+    made = cost(builtin("gpt2"))
+    parameters = {layer.name: layer.parameters for layer in made.layers}
+    assert (parameters["tokens"], parameters["logits"]) == (50257 * 768, 0)
+    assert sum(parameters.values()) == made.parameters == 124439808
+
+
 def test_update_costs_by_hand():
     sgd, momentum, adam = (update(1000, name) for name in OPTIMIZERS)
     assert (sgd.flops, momentum.flops, adam.flops) == (2000, 4000, 14000)

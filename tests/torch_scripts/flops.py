@@ -26,8 +26,11 @@ def measure(name, shape, batch, device, file=""):
     from steplab_worker.weights import initial_weights
 
     graph = networks.build(name, input_shape=shape, file=file)
-    module = build_module(graph, initial_weights(graph, seed=1)).to(device)
-    x = torch.rand((batch, *shape), device=device)
+    with torch.device(device):  # on `meta` no weight is made
+        module = build_module(graph, {} if device == "meta" else initial_weights(graph, seed=1))
+    x = torch.rand((batch, *graph.input_shape), device=device)
+    if graph.layers[0].kind == "embedding":
+        x = x.long()
     # Unfused attention is made of matrix products that the counter sees.
     forward, both, output = counted(module, x, SDPBackend.MATH)
     parameters = sum(p.numel() for p in module.parameters())

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -82,8 +83,36 @@ def activation(layer, inputs, weights):
     def sigmoid(x):
         return 1 / (1 + np.exp(-x))
 
-    table = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh, "sigmoid": sigmoid, "silu": lambda x: x * sigmoid(x)}
+    table = {
+        "relu": lambda x: np.maximum(x, 0),
+        "tanh": np.tanh,
+        "sigmoid": sigmoid,
+        "silu": lambda x: x * sigmoid(x),
+        "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+        "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    }
     return table[layer.options["function"]](inputs[0])
+
+
+def position_embedding(layer, inputs, weights):
+    positions, rows = layer.shape[0], layer.options["rows"]
+    return inputs[0] + np.stack([weights["weight"][math.floor(i * rows / positions)] for i in range(positions)])
+
+
+def class_token(layer, inputs, weights):
+    return np.stack([np.concatenate([weights["weight"], sample]) for sample in inputs[0]])
+
+
+def self_attention(layer, inputs, weights):
+    (positions, width), heads = layer.shape, layer.options["heads"]
+    d = width // heads
+    made = np.zeros((len(inputs[0]), positions, width))
+    for n, head, i in itertools.product(range(len(made)), range(heads), range(positions)):
+        q, k, v = (inputs[0][n, :, part * width + head * d :][:, :d] for part in range(3))
+        seen = i + 1 if layer.options["causal"] else positions
+        shares = np.exp(k[:seen] @ q[i] / math.sqrt(d))
+        made[n, i, head * d : (head + 1) * d] = shares @ v[:seen] / shares.sum()
+    return made
 
 
 DEFINED = {
@@ -106,6 +135,13 @@ DEFINED = {
     "flatten": lambda layer, inputs, weights: inputs[0].reshape(len(inputs[0]), -1),
     "reshape": lambda layer, inputs, weights: inputs[0].reshape((len(inputs[0]), *layer.options["shape"])),
     "upsample": upsample,
+    "embedding": lambda layer, inputs, weights: weights["weight"][inputs[0]],
+    "position_embedding": position_embedding,
+    "class_token": class_token,
+    "sequence": lambda layer, inputs, weights: np.moveaxis(inputs[0].reshape(*inputs[0].shape[:2], -1), 1, 2),
+    "part": lambda layer, inputs, weights: inputs[0][:, layer.options["start"] : layer.options["stop"]],
+    "self_attention": self_attention,
+    "tied_dense": lambda layer, inputs, weights: inputs[0] @ weights["weight"].T,
 }
 
 
@@ -122,9 +158,15 @@ def error(kind, shapes, options):
     layer = Layer("layer", kind, names, made.shape, made.options, made.weights, made.buffers)
     rng = np.random.default_rng(3)
     inputs = [rng.normal(size=(4, *shape)) for shape in shapes]
+    if kind == "embedding":
+        inputs = [rng.integers(0, options["tokens"], (4, *shapes[0]))]
     weights = {name: rng.normal(size=shape) for name, shape in made.weights.items()}
-    module = LAYERS[kind](layer, shapes).double().train(kind not in ("dropout", "drop_path"))
+    module = LAYERS[kind](layer, shapes).train(kind not in ("dropout", "drop_path"))
     core = getattr(module, "core", module)
+    if kind == "tied_dense":  # its weight is another layer's
+        weights["weight"] = rng.normal(size=(options["units"], shapes[0][-1]))
+        core.weight = torch.nn.Parameter(torch.empty(weights["weight"].shape))
+    module.double()
     with torch.no_grad():
         for name, array in weights.items():
             getattr(core, name).copy_(torch.from_numpy(array))

@@ -10,6 +10,7 @@ import steplab
 from steplab.cli._completion import complete_networks
 from steplab.cli._options import pairs, shape
 from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, table
+from steplab.core.errors import InputError
 
 app = command_app()
 # Short enough for a table of 80 columns; the JSON document has the full kinds.
@@ -29,14 +30,26 @@ def inspect(
     input_: Annotated[str, typer.Option("--input", help="Shape of a sample, e.g. 3x224x224.")] = "",
     classes: Annotated[int, typer.Option(min=0, help="Number of classes; 0 is the network's usual.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="An option of the network, e.g. filters=8.")] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="What training holds in memory, instead of FLOPs.")] = False,
+    optimizer: Annotated[str, typer.Option(help="With --memory: sgd, momentum or adam; sgd unless given.")] = "",
+    within: Annotated[str, typer.Option(help="With --memory: a size, for the largest batch that fits.")] = "",
     modules: ModulesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs.
+    """Layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs. Or what training holds.
 
     Example: steplab inspect resnet50 --batch 32 --input 3x64x64 --classes 200
     """
     options = pairs(set_ or [], "--set", "write it like filters=8")
+    if memory:
+        held = steplab.memory(
+            network, batch, optimizer=optimizer or "sgd", within=within or None, input_shape=shape(input_),
+            classes=classes or None, options=options,
+        )  # fmt: skip
+        print_json(held.document()) if json else _show_memory(held)
+        return
+    if optimizer or within:
+        raise InputError("--optimizer and --within are for --memory")
     counted = steplab.inspect(
         network, batch, input_shape=shape(input_), classes=classes or None, options=options, modules=modules
     )
@@ -45,6 +58,17 @@ def inspect(
         return
     _show(counted)
     next_step(f"steplab roofline {network}  (where these layers stand on this machine)")
+
+
+def _show_memory(held: steplab.MemoryReport) -> None:
+    from steplab.api.sources.memory import memory_row
+
+    out, memory = console(), held.memory
+    rows = [memory_row(layer) for layer in memory.layers]
+    out.print(f"{memory.network}, batch {memory.batch}, training with {memory.optimizer}, float32", markup=False)
+    out.print(table(("layer", "kind", "parameters", "activations"), rows, left=2), width=min(80, out.width))
+    for what, much in held.lines:
+        out.print(f"{what:<17} {much}", markup=False, soft_wrap=True)
 
 
 def _show(counted: steplab.NetworkReport) -> None:

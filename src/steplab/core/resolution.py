@@ -103,12 +103,19 @@ def graph_of(resolved: Resolved) -> Graph | None:
     spec = data_spec(resolved)
     if not spec.classes:
         raise GraphError(f"{resolved.dataset} does not say how many classes it has: give it an attribute `classes`")
-    return _graph(resolved.network, tuple(resolved.network_options.items()), spec)
+    graph = _graph(resolved.network, tuple(resolved.network_options.items()), spec)
+    if graph.loss not in spec.losses:
+        learned = " and ".join(spec.losses)
+        raise GraphError(f"{resolved.network} has the loss {graph.loss}, but {resolved.dataset} is for {learned}")
+    return graph
 
 
 def data_spec(resolved: Resolved) -> data.Spec:
-    """What the trial's samples look like."""
-    return sample_spec(resolved.sample) if is_own(resolved.dataset) else data.spec(resolved.dataset)
+    """What the trial's samples look like; a text is cut into as many tokens as the network takes."""
+    if is_own(resolved.dataset):
+        return sample_spec(resolved.sample)
+    spec, length = data.spec(resolved.dataset), resolved.network_options.get("sequence")
+    return spec.cut(int(length)) if spec.is_text and length else spec
 
 
 @lru_cache(maxsize=4096)
@@ -127,4 +134,6 @@ def impossible(config: Config) -> str:
         graph_of(resolved)
     except GraphError as error:
         return str(error)
+    if resolved.augment != "none" and not is_own(resolved.dataset) and data_spec(resolved).is_text:
+        return f"augment = {resolved.augment} varies images, and {resolved.dataset} are tokens"
     return ""

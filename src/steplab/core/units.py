@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+
+from steplab.core.errors import InputError
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[float, str]) -> str:
@@ -90,6 +93,22 @@ def more_or_less(ratio: float) -> str:
     if not 0.5 <= ratio < 1.995:
         return f"{ratio:.3g} times"
     return f"{'+' if ratio >= 1 else '−'}{abs(100 * (ratio - 1)):.2g} %"
+
+
+BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes with its unit.
+
+    >>> parse_size("24GB"), parse_size("1.5 GiB")
+    (24000000000, 1610612736)
+    """
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", text.lower())
+    if found is None or found[2] not in BYTES:
+        raise InputError(f"{text!r} is no size", hint="write it like 24GB or 512MiB")
+    return int(float(found[1]) * BYTES[found[2]])
 
 
 def size(value: float) -> str:

@@ -98,6 +98,31 @@ def attention(op: Operation, needs: Needs) -> Counts:
     return Counts(by_query + by_value, 6 * scores, gradients, 5 * scores, x, y, x + 2 * y, x, y)
 
 
+def self_attention(op: Operation, needs: Needs) -> Counts:
+    """As `attention`, of queries, keys and values that come as one; a causal mask saves nothing here.
+
+    The scores that a mask hides are counted: the plain form computes them, PyTorch's counter counts them, and so does
+    the usual closed formula (A. Chowdhery et al., "PaLM", JMLR 24, 2023, appendix B).
+    """
+    batch, positions, width = op.output_shape
+    scores = batch * op.options["heads"] * positions**2
+    products, back = 4 * batch * positions**2 * width, int(needs[0])
+    x, y = size(op.input_shapes[0]), size(op.output_shape)
+    return Counts(products, 6 * scores, 2 * back * products, 5 * back * scores, x, y, back * (x + 2 * y), back * x, y)
+
+
+def embedding(op: Operation, needs: Needs) -> Counts:
+    """No arithmetic: rows are read; backward one addition per output, into the rows that were read."""
+    x, y, learned = size(op.input_shapes[0]), size(op.output_shape), sum(size(weight.shape) for weight in op.weights)
+    return Counts(other_backward=y, read=x + y, written=y, read_backward=x + y, written_backward=learned, kept=y)
+
+
+def class_token(op: Operation, needs: Needs) -> Counts:
+    """Copies, and the token's row for each sample; backward one addition per element of that row and sample."""
+    (x,), y, learned = map(size, op.input_shapes), size(op.output_shape), sum(size(one.shape) for one in op.weights)
+    return Counts(0, 0, 0, y - x, x + learned, y, y, x * needs[0] + learned, y)
+
+
 def _elementwise(forward: int, backward: int) -> Counting:
     """So many FLOPs per output; the backward pass reads the output's gradient and one held array."""
 
@@ -120,6 +145,7 @@ ACTIVATIONS: dict[str, tuple[int, int]] = {
     "hard_swish": (5, 4),
     "elu": (3, 2),
     "gelu": (5, 8),
+    "gelu_tanh": (9, 14),
     "glu": (5, 8),
     "softplus": (3, 5),
     "mish": (5, 10),
@@ -240,4 +266,11 @@ COUNTING: dict[str, Counting] = {
     "upsample": upsample,
     "flatten": view,
     "reshape": view,
+    "embedding": embedding,
+    "position_embedding": add,
+    "class_token": class_token,
+    "sequence": move,
+    "part": move,
+    "self_attention": self_attention,
+    "tied_dense": dense,
 }

@@ -134,16 +134,19 @@ def cost(workload: Workload) -> NetworkCost:
     833040
     """
     needed, used = learning(workload.operations), uses(workload.operations)
-    operations = workload.operations
-    layers = tuple(_layer(operation, workload.batch, needed, used.get(operation.name, 0)) for operation in operations)
-    weights = [weight for operation in operations for weight in operation.weights]
-    distinct = {weight.name: size(weight.shape) for weight in (*weights, *workload.declared)}
-    return NetworkCost(workload.name, workload.batch, workload.input_shape, sum(distinct.values()), layers)
+    operations, known = workload.operations, dict[str, int]()
+    layers = []
+    for operation in operations:
+        new = {weight.name: size(weight.shape) for weight in operation.weights if weight.name not in known}
+        layers.append(_layer(operation, workload.batch, needed, used.get(operation.name, 0), sum(new.values())))
+        known |= new
+    distinct = {weight.name: size(weight.shape) for weight in workload.declared} | known
+    return NetworkCost(workload.name, workload.batch, workload.input_shape, sum(distinct.values()), tuple(layers))
 
 
-def _layer(op: Operation, batch: int, needed: dict[str, bool], used: int) -> LayerCost:
+def _layer(op: Operation, batch: int, needed: dict[str, bool], used: int, parameters: int) -> LayerCost:
+    """One layer; its parameters are those that no layer before it has."""
     counts = _counts(op, tuple(needed.get(name, False) for name in op.inputs))
-    parameters = sum(size(weight.shape) for weight in op.weights)
     shape = op.output_shape[1:] if op.output_shape[:1] == (batch,) else op.output_shape
     if counts and not needed[op.name]:
         counts = Counts(counts.matmul, counts.other, read=counts.read, written=counts.written, kept=counts.kept)

@@ -48,17 +48,20 @@ class Workload:
     input_shape: Shape
     operations: tuple[Operation, ...]
     declared: tuple[Weight, ...] = ()
+    loss: str = "cross-entropy"
 
 
 def from_graph(graph: Graph, batch: int) -> Workload:
     """A built-in network at a batch size."""
     shapes = {name: (batch, *shape) for name, shape in graph.shapes().items()}
-    operations = tuple(_operation(layer, shapes) for layer in graph.layers)
-    return Workload(graph.name, batch, graph.input_shape, operations)
+    weights = {(layer.name, role): shape for layer in graph.layers for role, shape in layer.weights.items()}
+    operations = tuple(_operation(layer, shapes, weights) for layer in graph.layers)
+    return Workload(graph.name, batch, graph.input_shape, operations, loss=graph.loss)
 
 
-def _operation(layer: Layer, shapes: Mapping[str, Shape]) -> Operation:
-    weights = tuple(Weight(role, f"{layer.name}.{role}", shape) for role, shape in layer.weights.items())
+def _operation(layer: Layer, shapes: Mapping[str, Shape], known: Mapping[tuple[str, str], Shape]) -> Operation:
+    """A layer; a weight that it is tied to has the name that it has where it is kept."""
+    weights = tuple(Weight(role, ".".join(key), known[key]) for role, key in layer.weight_keys.items())
     return Operation(
         layer.name,
         layer.kind,

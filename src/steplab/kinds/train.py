@@ -96,7 +96,7 @@ class TrainKind(TrialKind):
     @classmethod
     def refused(cls, network: str, graph: Graph) -> str:
         """Only what classifies has an accuracy."""
-        classifies = graph.loss == "cross-entropy"
+        classifies = graph.loss != "reconstruction"
         return "" if classifies else f"{network} does not classify, and training trials look at the accuracy"
 
     @classmethod
@@ -137,8 +137,9 @@ class TrainKind(TrialKind):
         return asdict(plan)
 
     def _samples(self, resolved: Resolved, samples: int | None) -> int:
-        """Samples of the training split: those of the files, or as many as would be generated."""
-        return samples or self.data.samples or data_spec(resolved).generated
+        """Samples of the training split, as the network takes them: those of the files, or what would be generated."""
+        spec = data_spec(resolved)
+        return (samples or self.data.samples or spec.generated) * spec.parts
 
     def director(self, resolved: Resolved, tell: Callable[[str], None]) -> Director:
         """Each epoch has as long as a trial of another kind."""

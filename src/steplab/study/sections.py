@@ -99,7 +99,7 @@ class Study:
         """The factors that decide whether a combination is impossible; all others may take any level."""
         networks = self.factors.get("network", (catalogue.general()["network"].default,))
         assert isinstance(networks, tuple)
-        known = {"network", "dataset", "placement", "rate"}
+        known = {"network", "dataset", "augment", "placement", "rate"}
         if not {"global_batch_size", "nodes", "ranks_per_node"}.isdisjoint(self.factors):
             known |= {"global_batch_size", *placement.FACTORS}
         for network in networks:

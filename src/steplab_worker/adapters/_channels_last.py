@@ -2,11 +2,14 @@
 
 The graph puts channels first; kernels of (filters, channels, *window) become (*window, channels, filters), dense
 weights (units, features) become (features, units). Everything else is the same in both layouts.
+
+Sequences, (positions, width), have their features last already and stay as they are. They begin with an embedding or
+where positions are put into a sequence; a layer that can work on either layout keeps that of its inputs.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -15,6 +18,9 @@ from steplab_worker.layers import adaptive_bins
 from steplab_worker.weights import Key
 
 Pads = Sequence[Tuple[int, int]]
+BEGIN_SEQUENCES = ("embedding", "sequence")
+ON_SEQUENCES = ("position_embedding", "class_token", "self_attention", "tied_dense")  # whatever they are given
+KEEP_SEQUENCES = ("layer_norm", "dense", "activation", "dropout", "drop_path", "add", "scale", "concat", "part")
 
 
 def inward(layer: Layer, name: str, array: np.ndarray) -> np.ndarray:
@@ -29,6 +35,20 @@ def outward(layer: Layer, name: str, array: np.ndarray) -> np.ndarray:
     if name != "weight" or layer.kind not in ("conv", "dense"):
         return array
     return np.ascontiguousarray(np.moveaxis(array, (-1, -2), (0, 1)))
+
+
+def sequences(graph: Graph) -> Set[str]:
+    """The layers whose outputs are sequences."""
+    found: Set[str] = set()
+    for layer in graph.layers:
+        if layer.kind in BEGIN_SEQUENCES or takes_sequences(layer, found):
+            found.add(layer.name)
+    return found
+
+
+def takes_sequences(layer: Layer, found: Set[str]) -> bool:
+    """Whether a layer works on sequences, these layers giving such."""
+    return layer.kind in ON_SEQUENCES or (layer.kind in KEEP_SEQUENCES and found.issuperset(layer.inputs))
 
 
 def weight_keys(graph: Graph) -> List[Key]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple
+from dataclasses import dataclass, replace
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -26,7 +26,8 @@ class DataError(Exception):
 class Spec:
     """What a data set looks like: the shape of a sample, its classes, its sizes, its normalisation.
 
-    `train` and `test` are the original sizes; `generated` is how many training samples are made unless told.
+    `train` and `test` are the original sizes; `generated` is how many training samples are made unless told. `losses`
+    are those that a network may have to learn from it. A network may take samples of a text in several parts.
     """
 
     shape: Tuple[int, ...]
@@ -36,6 +37,22 @@ class Spec:
     generated: int
     mean: Tuple[float, ...]
     std: Tuple[float, ...]
+    losses: Tuple[str, ...] = ("cross-entropy", "reconstruction")
+    parts: int = 1
+
+    @property
+    def is_text(self) -> bool:
+        """Whether samples are tokens, as many as the network takes."""
+        return self.losses[0].endswith("-token")
+
+    def cut(self, length: int) -> "Spec":
+        """A text's, in samples of that many tokens.
+
+        >>> text = Spec((1024,), 256, 980, 108, 2048, (), (), ("next-token",))
+        >>> text.cut(64).shape, text.cut(64).parts
+        ((64,), 16)
+        """
+        return replace(self, shape=(length,), parts=max(1, self.shape[0] // length))
 
     def test_samples(self, samples: int) -> int:
         """How many test samples belong to that many training samples, in the original proportion.
@@ -56,8 +73,14 @@ class Dataset:
         raise NotImplementedError
 
     def read(self, indices: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """The samples as float32 (channels first, normalised) and their labels as int64."""
+        """The samples as float32 (channels first, normalised), or tokens as int32, and their labels as int64."""
         raise NotImplementedError
+
+    def cut(self, shape: Tuple[int, ...]) -> "Dataset":
+        """The same split with samples of the shape that the network takes: of a text another number of tokens."""
+        if shape != self.shape:
+            raise DataError("samples of shape %r cannot be read as %r" % (self.shape, shape))
+        return self
 
 
 def formats() -> List[str]:
@@ -97,11 +120,12 @@ def missing(folder: str, name: str) -> List[str]:
     return [path for path in required(folder, name) if not os.path.exists(path)]
 
 
-def open_split(folder: str, name: str, split: str = "train") -> Dataset:
-    """Open one split (`train` or `test`) of a data set in a folder."""
+def open_split(folder: str, name: str, split: str = "train", shape: Optional[Tuple[int, ...]] = None) -> Dataset:
+    """Open one split (`train` or `test`) of a data set in a folder, with samples of a shape if one is given."""
     if split not in SPLITS:
         raise DataError("there is no split %r; there are %s" % (split, ", ".join(SPLITS)))
-    return _format_of(name).open_split(folder, name, split)
+    dataset = _format_of(name).open_split(folder, name, split)
+    return dataset if shape is None else dataset.cut(tuple(shape))
 
 
 def make(folder: str, name: str, samples: int, seed: int) -> None:

@@ -110,20 +110,20 @@ def _normalisation(spec: Spec, dims: int) -> Tuple[np.ndarray, np.ndarray]:
 
 
 class Records:
-    """Equally long records of one file after a header.
+    """Equally long records of one file after a header, one after the other unless they begin `stride` bytes apart.
 
     They are read with `pread` and not through a memory map: a file that shrinks while it is in use is then an error
     and not the end of the process, and background threads can read at the same time.
     """
 
-    def __init__(self, path: str, header: int, length: int) -> None:
-        self.path, self.header, self.length = path, header, length
+    def __init__(self, path: str, header: int, length: int, stride: int = 0) -> None:
+        self.path, self.header, self.length, self.stride = path, header, length, stride or length
         self._descriptor = open_regular(path)
         weakref.finalize(self, os.close, self._descriptor)
 
     def offsets(self, indices: np.ndarray) -> np.ndarray:
         """Where the records begin."""
-        return self.header + np.asarray(indices, dtype=np.int64) * self.length
+        return self.header + np.asarray(indices, dtype=np.int64) * self.stride
 
     def read(self, indices: np.ndarray) -> np.ndarray:
         """The records as rows of bytes."""

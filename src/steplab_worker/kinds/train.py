@@ -15,6 +15,7 @@ import numpy as np
 from steplab_worker import data
 from steplab_worker.adapter import Session, Source, Unsupported
 from steplab_worker.checkpoints import Checkpoint, Checkpoints, identity
+from steplab_worker.graph import UNTOLD
 from steplab_worker.job import TrainingPlan, TrialJob
 from steplab_worker.messages import (
     Accuracies,
@@ -61,20 +62,23 @@ class Examination:
         self.dataset: Optional[data.Dataset] = None  # opened from files, unless it is given
 
     def accuracy(self, predict: Predict) -> float:
-        """The share of samples whose largest output is that of their label."""
+        """The share of samples, or of a text's tokens, whose largest output is that of their label."""
         dataset = self.dataset
         if dataset is None:
-            dataset = data.open_split(self.job.data_folder, self.job.dataset, self.split)
+            dataset = data.open_split(self.job.data_folder, self.job.dataset, self.split, self.job.input_shape)
         indices = drawn(len(dataset), self.samples)
         self.samples = len(indices)
-        right = sum(self._right(dataset, part, predict) for part in _parts(indices, self.job.batch_size))
-        return right / len(indices)
+        counts = [self._right(dataset, part, predict) for part in _parts(indices, self.job.batch_size)]
+        right, told = map(sum, zip(*counts))
+        return right / told
 
-    def _right(self, dataset: data.Dataset, indices: np.ndarray, predict: Predict) -> int:
+    def _right(self, dataset: data.Dataset, indices: np.ndarray, predict: Predict) -> Tuple[int, int]:
+        """How many labels are predicted, and how many there are: one a sample, or one a position that is told."""
         samples, labels = dataset.read(indices)
         # A last batch is filled up: compiled programs know one shape.
         filled = np.resize(samples, (self.job.batch_size, *samples.shape[1:]))
-        return int(np.sum(predict(filled)[: len(labels)].argmax(axis=1) == labels))
+        right = predict(filled)[: len(labels)].argmax(axis=-1) == labels
+        return int(np.sum(right)), int(np.sum(labels != UNTOLD))
 
 
 def drawn(held: int, wanted: int) -> np.ndarray:

@@ -25,8 +25,8 @@ def test_generated_data_are_read_as_their_spec_says(small, name):
         count = samples if split == "train" else spec.test_samples(samples)
         samples, labels = dataset.read(np.array([count - 1, 0]))
         assert len(dataset) == count
-        assert samples.shape == (2, *spec.shape) and samples.dtype == np.float32
-        assert labels.shape == (2,) and labels.dtype == np.int64
+        assert samples.shape == (2, *spec.shape) and samples.dtype == (np.int32 if spec.is_text else np.float32)
+        assert labels.shape == ((2, *spec.shape) if spec.is_text else (2,)) and labels.dtype == np.int64
         assert dataset.shape == spec.shape and dataset.classes == spec.classes
         assert np.isfinite(samples).all()
 

@@ -63,6 +63,11 @@ def test_a_gate_scales_channels_only():
         ("attention", [(3, 4), (4, 4), (4, 4)], {}, "do not fit"),
         ("attention", [(4, 4), (4, 4), (4, 4)], {"heads": 3}, "3 heads do not divide"),
         ("reshape", [(3, 4)], {"shape": (5, 2)}, "cannot reshape"),
+        ("embedding", [(3, 4)], {"tokens": 9, "width": 2}, "needs tokens along one dimension"),
+        ("position_embedding", [(3, 4)], {"rows": 4}, "4 rows for 3 positions"),
+        ("class_token", [(3, 4, 5)], {}, "needs a sequence"),
+        ("part", [(3, 4)], {"start": 2, "stop": 4}, "entries 2 to 4 are not within the 3"),
+        ("self_attention", [(3, 12)], {"heads": 3}, "12 features are not three times a width that 3 heads divide"),
         ("dense", [(3,)], {"unit": 2}, "unit"),
         ("nothing", [(3,)], {}, "unknown kind 'nothing'"),
     ],
@@ -98,3 +103,15 @@ def test_without_dropout_every_rate_is_zero_and_nothing_else_changes():
 
 def test_size_of_a_scalar_is_one():
     assert size(()) == 1
+
+
+def test_a_layer_is_tied_to_a_weight_that_fits_it():
+    net = Builder("test", (5,))
+    net.add("embedding", "tokens", tokens=9, width=4)
+    net.tied_dense("logits", to="tokens")
+    graph = net.graph()
+    assert graph.output_shape == (5, 9) and graph.parameters == 36
+    assert graph.layers[-1].weight_keys == {"weight": ("tokens", "weight")}
+    for other in ("logits", "nothing", "tokens"):
+        with pytest.raises(GraphError, match=f"wrong: {other!r} has no weight that"):
+            net.tied_dense("wrong", to=other)

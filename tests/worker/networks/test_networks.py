@@ -65,6 +65,49 @@ def test_alexnet_has_the_same_dense_layers_at_every_size():
     assert shapes == {(9216,)}
 
 
+def encoder(layers, width):
+    """Parameters of so many blocks: qkv, projection, two dense layers, two norms."""
+    return layers * (12 * width**2 + 13 * width)
+
+
+def test_gpt2_parameters_by_hand():
+    options = {"layers": 3, "width": 8, "heads": 2, "sequence": 16, "vocabulary": 50}
+    assert networks.build("gpt2", options).parameters == 50 * 8 + 16 * 8 + encoder(3, 8) + 2 * 8
+    assert networks.build("gpt2").parameters == 50257 * 768 + 1024 * 768 + encoder(12, 768) + 2 * 768 == 124439808
+
+
+def test_bert_is_its_encoder_with_its_pooler():
+    embeddings = (30522 + 512 + 2 + 2) * 768
+    assert networks.build("bert_base").parameters == embeddings + encoder(12, 768) + 768 * 769 == 109482240
+
+
+def test_vision_transformers_see_each_patch_and_a_class():
+    graph = networks.build("vit_tiny", {"patch": 4}, input_shape=(3, 32, 32), classes=10)
+    assert graph.shape_of("positions") == (65, 192)
+    assert graph.output_shape == (10,)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert_base"])
+def test_only_gpt2_is_causal_and_both_end_with_their_tokens(name):
+    graph = networks.build(name, {"layers": 2})
+    assert [layer.options["causal"] for layer in by_kind(graph, "self_attention")] == [name == "gpt2"] * 2
+    assert graph.layers[-1].weight_keys == {"weight": ("tokens", "weight")}
+
+
+@pytest.mark.parametrize(
+    ("shape", "classes", "options", "message"),
+    [
+        ((1, 28, 28), 10, {}, "it takes tokens, samples of one dimension"),
+        ((64,), 50, {}, "samples of 64 tokens are shorter than sequence = 1024"),
+        ((64,), 256, {"sequence": 64, "vocabulary": 100}, "vocabulary = 100 is less than the 256 tokens of the data"),
+        ((1024,), 50, {"heads": 5}, "not three times a width that 5 heads divide"),
+    ],
+)
+def test_a_text_that_does_not_fit_is_said(shape, classes, options, message):
+    with pytest.raises(GraphError, match=message):
+        networks.build("gpt2", options, shape, classes)
+
+
 def levels_of(option):
     """A few levels of an option, its ends among them."""
     if option.levels is not None:

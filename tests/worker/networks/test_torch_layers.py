@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from steplab_worker.layers import KINDS
+from steplab_worker.layers import ACTIVATIONS, KINDS
 
 CASES = [
     ("conv", [(4, 9)], {"filters": 6, "kernel": 3, "stride": 2, "padding": "same"}),
@@ -29,7 +29,7 @@ CASES = [
     ("batch_norm", [(3, 4, 5)], {}),
     ("batch_norm", [(3, 2, 4, 5)], {}),
     ("layer_norm", [(3, 6)], {"epsilon": 0.01}),
-    *(("activation", [(3, 4)], {"function": name}) for name in ("relu", "tanh", "sigmoid", "silu")),
+    *(("activation", [(3, 4)], {"function": name}) for name in ACTIVATIONS),
     ("dropout", [(3, 4)], {"rate": 0.5}),
     ("drop_path", [(3, 4)], {"rate": 0.5}),
     ("add", [(3, 4), (3, 4), (3, 4)], {}),
@@ -43,6 +43,15 @@ CASES = [
     ("reshape", [(3, 4, 5)], {"shape": (5, 12)}),
     ("upsample", [(3, 4, 5)], {"factor": (2, 3)}),
     ("upsample", [(3, 4)], {"factor": 2}),
+    ("embedding", [(5,)], {"tokens": 7, "width": 3}),
+    ("position_embedding", [(5, 3)], {}),
+    ("position_embedding", [(5, 3)], {"rows": 2}),
+    ("class_token", [(5, 3)], {}),
+    ("sequence", [(3, 2, 4)], {}),
+    ("part", [(5, 3)], {"start": 1, "stop": 4}),
+    ("self_attention", [(5, 12)], {"heads": 2}),
+    ("self_attention", [(5, 12)], {"heads": 2, "causal": True}),
+    ("tied_dense", [(5, 3)], {"to": "tokens", "units": 7}),
 ]
 TRAINED = [
     ("lenet5", "mnist", {"count": 256, "steps": 24, "batch": 32, "rate": 0.05}),

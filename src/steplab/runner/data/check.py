@@ -93,7 +93,7 @@ def _check_split(folder: Path, name: str, split: str) -> SplitCheck:
     counts = np.zeros(dataset.classes, dtype=np.int64)
     for start in range(0, len(dataset), CHUNK):
         _, labels = dataset.read(np.arange(start, min(start + CHUNK, len(dataset))))
-        counts += np.bincount(labels, minlength=dataset.classes)
+        counts += np.bincount(labels[labels >= 0], minlength=dataset.classes)  # of hidden tokens others have none
     present = counts[counts > 0]
     return SplitCheck(split, len(dataset), len(present), int(present.min()), int(present.max()))
 

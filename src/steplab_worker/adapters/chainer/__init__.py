@@ -19,7 +19,7 @@ import numpy as np
 
 from steplab_worker import adapter as base
 from steplab_worker.adapters.chainer.layers import LayerClock, build_chain
-from steplab_worker.graph import Graph
+from steplab_worker.graph import UNTOLD, Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -127,6 +127,10 @@ class Session(base.Session):
         self.chain.cleargrads()
         return clock.seconds
 
+    def kernels(self) -> Dict[str, str]:
+        """Chainer has no fused attention."""
+        return {"attention": "plain"} if self.chain.graph.has_attention else {}
+
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients as arrays."""
         return {key: self.chain.parameter(*key).grad.copy() for key in self.keys}
@@ -227,7 +231,10 @@ class Session(base.Session):
 def _criterion(loss: str) -> Any:
     if loss == "reconstruction":
         return lambda output, samples, labels: F.mean_squared_error(output, samples.reshape(len(samples), -1))
-    return lambda output, samples, labels: F.softmax_cross_entropy(output, labels)
+    # The labels of sequences are one per position.
+    return lambda output, samples, labels: F.softmax_cross_entropy(
+        F.reshape(output, (-1, output.shape[-1])), labels.ravel(), ignore_label=UNTOLD
+    )
 
 
 class Adam(chainer.optimizers.Adam):

@@ -14,7 +14,14 @@ from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
 from steplab_worker.layers import adaptive_bins
 from steplab_worker.weights import Key
 
-ACTIVATIONS = {"relu": F.relu, "tanh": F.tanh, "sigmoid": F.sigmoid, "silu": lambda x: x * F.sigmoid(x)}
+ACTIVATIONS: Dict[str, Callable[[Any], Any]] = {
+    "relu": F.relu,
+    "tanh": F.tanh,
+    "sigmoid": F.sigmoid,
+    "silu": lambda x: x * F.sigmoid(x),
+    "gelu": lambda x: x * (0.5 * F.erf(x * 0.5**0.5) + 0.5),
+    "gelu_tanh": lambda x: x * (0.5 * F.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x * x * x)) + 0.5),
+}
 CONVOLUTIONS = {1: L.Convolution1D, 2: L.Convolution2D, 3: L.Convolution3D}
 # Chainer's names for what the graph calls weight, bias, mean and variance.
 NAMES = {"weight": "W", "bias": "b"}
@@ -41,6 +48,8 @@ class GraphChain(chainer.Chain):
         for index, layer in enumerate(graph.layers):
             function = LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])
             self.functions[layer.name] = function
+            if layer.kind == "tied_dense":
+                function.link = self.functions[layer.options["to"]]
             if layer.weights:
                 # An attribute's name must be an identifier, a layer's need not be.
                 self.add_link("layer%d" % index, function)
@@ -139,6 +148,61 @@ class Scale(chainer.Link):
 
     def forward(self, x: chainer.Variable) -> chainer.Variable:
         return x * F.broadcast_to(self.W, x.shape)
+
+
+class PositionEmbedding(chainer.Link):
+    """A trainable row added to each position, or to each of a few equal parts of the positions."""
+
+    def __init__(self, rows: int, positions: int, width: int):
+        super().__init__()
+        self.rows = None if rows == positions else np.arange(positions, dtype=np.int32) * rows // positions
+        with self.init_scope():
+            self.W = chainer.Parameter(np.zeros((rows, width), np.float32))
+
+    def forward(self, x: chainer.Variable) -> chainer.Variable:
+        rows = self.W if self.rows is None else F.embed_id(self.rows, self.W)
+        return x + F.broadcast_to(rows, x.shape)
+
+
+class ClassToken(chainer.Link):
+    """A trainable row before the first position."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        with self.init_scope():
+            self.W = chainer.Parameter(np.zeros((1, width), np.float32))
+
+    def forward(self, x: chainer.Variable) -> chainer.Variable:
+        return F.concat([F.broadcast_to(self.W, (len(x), *self.W.shape)), x], axis=1)
+
+
+class TiedDense:
+    """A projection by the weight of another layer's link."""
+
+    link: chainer.Link
+
+    def __call__(self, x: chainer.Variable) -> chainer.Variable:
+        return F.linear(x, self.link.W, n_batch_axes=x.ndim - 1)
+
+
+def _self_attention(layer: Layer, shapes: List[Shape]) -> Function:
+    (positions, width), heads = layer.shape, layer.options["heads"]
+    hidden = np.triu(np.full((positions, positions), -np.inf, np.float32), 1) if layer.options["causal"] else None
+
+    def mix(x: chainer.Variable) -> chainer.Variable:
+        parts = F.transpose(F.reshape(x, (len(x), positions, 3, heads, width // heads)), (2, 0, 3, 1, 4))
+        query, key, value = (F.reshape(one, (len(x) * heads, positions, -1)) for one in F.separate(parts))
+        scores = F.matmul(query * (width // heads) ** -0.5, key, transb=True)
+        if hidden is not None:
+            scores = scores + np.broadcast_to(hidden, scores.shape)
+        mixed = F.reshape(F.matmul(F.softmax(scores, axis=2), value), (len(x), heads, positions, -1))
+        return F.reshape(F.transpose(mixed, (0, 2, 1, 3)), (len(x), positions, width))
+
+    return mix
+
+
+def _sequence(layer: Layer, shapes: List[Shape]) -> Function:
+    return lambda x: F.transpose(F.reshape(x, (len(x), layer.shape[1], layer.shape[0])), (0, 2, 1))
 
 
 def _drop_path(layer: Layer, shapes: List[Shape]) -> Function:
@@ -282,4 +346,11 @@ LAYERS: Dict[str, Callable[[Layer, List[Shape]], Function]] = {
     "flatten": lambda layer, shapes: lambda x: F.reshape(x, (len(x), -1)),
     "reshape": lambda layer, shapes: lambda x: F.reshape(x, (len(x), *layer.options["shape"])),
     "upsample": _upsample,
+    "embedding": lambda layer, shapes: L.EmbedID(layer.options["tokens"], layer.options["width"]),
+    "position_embedding": lambda layer, shapes: PositionEmbedding(layer.options["rows"], *layer.shape),
+    "class_token": lambda layer, shapes: ClassToken(layer.shape[1]),
+    "sequence": _sequence,
+    "part": lambda layer, shapes: lambda x: x[:, layer.options["start"] : layer.options["stop"]],
+    "self_attention": _self_attention,
+    "tied_dense": lambda layer, shapes: TiedDense(),
 }

@@ -26,7 +26,7 @@ from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.adapters.jax.layers import Arrays, Network, flat
 from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, locally, of_rank
 from steplab_worker.adapters.jax.pieces import JaxPieces
-from steplab_worker.graph import Graph
+from steplab_worker.graph import UNTOLD, Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -174,6 +174,13 @@ class Session(base.Session):
         """What the last inference gave."""
         return np.asarray(self.value)
 
+    def kernels(self) -> Dict[str, str]:
+        """`jax.nn.dot_product_attention` is products and a softmax, unless a GPU has a kernel for it."""
+        if not self.graph.has_attention:
+            return {}
+        sequences = any(layer.kind == "self_attention" for layer in self.graph.layers)
+        return {"attention": "plain: jax.nn.dot_product_attention" if sequences else "plain"}
+
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of this rank."""
         return last_.all_outward(self.graph, jax.tree.map(np.array, self.local))
@@ -246,9 +253,11 @@ class _Step:
         """The loss of an output, scaled for accumulation."""
         if self.graph.loss == "reconstruction":
             value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
+        elif self.graph.loss == "masked-token":
+            told = labels != UNTOLD
+            value = jnp.sum(jnp.where(told, _surprise(output, jnp.where(told, labels, 0)), 0.0)) / jnp.sum(told)
         else:
-            chosen = jnp.take_along_axis(jax.nn.log_softmax(output), labels[:, None], 1)
-            value = -jnp.mean(chosen)
+            value = jnp.mean(_surprise(output, labels))
         return self.job.share(value)
 
     def moments(self, trained: Arrays) -> Any:
@@ -279,6 +288,11 @@ class _Step:
             return value, trained, moments, (buffers, gradients)
         trained, moments = self.update(trained, moments, average(gradients))
         return value, trained, moments, (buffers, jax.tree.map(jnp.zeros_like, sums))
+
+
+def _surprise(output: Any, labels: Any) -> Any:
+    """−log softmax(output)[label] for each label."""
+    return -jnp.take_along_axis(jax.nn.log_softmax(output), labels[..., None], -1)[..., 0]
 
 
 def _adam(means: Any, gradients: Arrays, count: Any) -> Any:

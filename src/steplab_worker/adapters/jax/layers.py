@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from steplab_worker.adapters import _channels_last as last
@@ -16,7 +17,14 @@ from steplab_worker.weights import Key
 Arrays = Dict[Key, Any]
 Weights = Dict[str, Any]  # those of one layer, by name
 Call = Callable[..., Any]  # of (weights, context, inputs…)
-ACTIVATIONS = {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid, "silu": jax.nn.silu}
+ACTIVATIONS: Dict[str, Callable[[Any], Any]] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "sigmoid": jax.nn.sigmoid,
+    "silu": jax.nn.silu,
+    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+    "gelu_tanh": jax.nn.gelu,
+}
 LAYOUTS = {1: ("NWC", "WIO", "NWC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}
 
 
@@ -37,16 +45,29 @@ class Network:
 
     def __init__(self, graph: Graph):
         self.graph = graph
-        shapes = graph.shapes()
-        self.calls = [
-            (layer, LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])) for layer in graph.layers
-        ]
+        self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
+        self.calls = [(layer, self._call(layer)) for layer in graph.layers]
+
+    def _call(self, layer: Layer) -> Call:
+        """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
+        wanted = last.takes_sequences(layer, self.sequences)
+        table = {**LAYERS, **SEQUENCE_LAYERS} if wanted else LAYERS
+        call = table[layer.kind](layer, [self.shapes[name] for name in layer.inputs])
+        if all((name in self.sequences) == wanted for name in layer.inputs):
+            return call
+        turn = to_first if wanted else to_last
+
+        def turned(own: Weights, context: Context, *inputs: Any) -> Any:
+            pairs = zip(layer.inputs, inputs)
+            return call(own, context, *[turn(x) if (name in self.sequences) != wanted else x for name, x in pairs])
+
+        return turned
 
     def __call__(self, weights: Arrays, buffers: Arrays, samples: Any, key: Any, training: bool) -> Tuple[Any, Arrays]:
         """The output of the last layer, and the buffers after this batch."""
         context, values = Context(training, key), {INPUT: samples}
         for layer, call in self.calls:
-            own = {name: weights[layer.name, name] for name in layer.weights}
+            own = {name: weights[key] for name, key in layer.weight_keys.items()}
             own.update({name: buffers[layer.name, name] for name in layer.buffers})
             inputs = [values[name] for name in layer.inputs]
             values[layer.name] = call(own, context, *inputs)
@@ -136,13 +157,7 @@ def _batch_norm(layer: Layer, shapes: List[Shape]) -> Call:
 
 
 def _layer_norm(layer: Layer, shapes: List[Shape]) -> Call:
-    def call(own: Weights, context: Context, x: Any) -> Any:
-        x = to_first(x)
-        centred = x - jnp.mean(x, -1, keepdims=True)
-        variance = jnp.mean(jnp.square(centred), -1, keepdims=True)
-        return to_last(centred * lax.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"])
-
-    return call
+    return lambda own, context, x: to_last(_normalised(layer, own, to_first(x)))
 
 
 def _dropout(layer: Layer, shapes: List[Shape]) -> Call:
@@ -197,6 +212,55 @@ def _reshape(layer: Layer, shapes: List[Shape]) -> Call:
     return lambda own, context, x: to_last(to_first(x).reshape(x.shape[0], *layer.shape))
 
 
+def _self_attention(layer: Layer, shapes: List[Shape]) -> Call:
+    heads, causal = layer.options["heads"], layer.options["causal"]
+
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        parts = x.reshape(*x.shape[:2], 3, heads, -1)
+        query, key, value = (parts[:, :, part] for part in range(3))
+        return jax.nn.dot_product_attention(query, key, value, is_causal=causal).reshape(-1, *layer.shape)
+
+    return call
+
+
+def _position_embedding(layer: Layer, shapes: List[Shape]) -> Call:
+    (positions, _), rows = layer.shape, layer.options["rows"]
+    if rows == positions:
+        return lambda own, context, x: x + own["weight"]
+    chosen = np.arange(positions) * rows // positions
+    return lambda own, context, x: x + own["weight"][chosen]
+
+
+def _class_token(layer: Layer, shapes: List[Shape]) -> Call:
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        first = jnp.broadcast_to(own["weight"], (x.shape[0], *own["weight"].shape))
+        return jnp.concatenate([first, x], 1)
+
+    return call
+
+
+def _part(axis: int) -> Callable[[Layer, List[Shape]], Call]:
+    def build(layer: Layer, shapes: List[Shape]) -> Call:
+        start, stop = layer.options["start"], layer.options["stop"]
+        return _weightless(lambda x: lax.slice_in_dim(x, start, stop, axis=axis % x.ndim))
+
+    return build
+
+
+def _sequence_dense(layer: Layer, shapes: List[Shape]) -> Call:
+    def call(own: Weights, context: Context, x: Any) -> Any:
+        output = jnp.matmul(x, own["weight"])
+        return output + own["bias"] if "bias" in own else output
+
+    return call
+
+
+def _normalised(layer: Layer, own: Weights, x: Any) -> Any:
+    centred = x - jnp.mean(x, -1, keepdims=True)
+    variance = jnp.mean(jnp.square(centred), -1, keepdims=True)
+    return centred * lax.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"]
+
+
 def _weightless(function: Callable[..., Any]) -> Call:
     return lambda own, context, *inputs: function(*inputs)
 
@@ -222,4 +286,18 @@ LAYERS: Dict[str, Callable[[Layer, List[Shape]], Call]] = {
     "flatten": lambda layer, shapes: _weightless(lambda x: flat(x, shapes[0])),
     "reshape": _reshape,
     "upsample": _upsample,
+    "embedding": lambda layer, shapes: lambda own, context, x: own["weight"][x],
+    "sequence": lambda layer, shapes: _weightless(lambda x: x.reshape(-1, *layer.shape)),
+    "part": _part(-1),
+}
+# The same for layers that work on sequences: those that do nothing else, and those that do it in another way.
+SEQUENCE_LAYERS: Dict[str, Callable[[Layer, List[Shape]], Call]] = {
+    "position_embedding": _position_embedding,
+    "class_token": _class_token,
+    "self_attention": _self_attention,
+    "tied_dense": lambda layer, shapes: lambda own, context, x: jnp.matmul(x, own["weight"].T),
+    "dense": _sequence_dense,
+    "layer_norm": lambda layer, shapes: lambda own, context, x: _normalised(layer, own, x),
+    "concat": lambda layer, shapes: _weightless(lambda *inputs: jnp.concatenate(inputs, 1)),
+    "part": _part(1),
 }

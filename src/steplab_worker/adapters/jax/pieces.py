@@ -32,7 +32,7 @@ class JaxPieces(Pieces):
     def forward(self, layer: Layer, inputs: List[Any], wanted: List[bool]) -> Tuple[Any, Any]:
         """Output and pull-back."""
         program = self._program(layer, inputs, wanted)
-        own = {name: self.weights[layer.name, name] for name in layer.weights}
+        own = {name: self.weights[key] for name, key in layer.weight_keys.items()}
         held = {name: self.buffers[layer.name, name] for name in layer.buffers}
         output, pull_back, _ = jax.block_until_ready(program(own, held, self.key, inputs))
         return output, pull_back

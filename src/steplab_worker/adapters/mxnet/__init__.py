@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import mxnet as mx
 import numpy as np
 from mxnet import autograd
+from mxnet.gluon import HybridBlock
 from mxnet.gluon.loss import L2Loss, SoftmaxCrossEntropyLoss
 
 from steplab_worker import adapter as base
@@ -160,6 +161,10 @@ class Session(base.Session):
         self.value = self.job.share(self.value)
         return clock.seconds
 
+    def kernels(self) -> Dict[str, str]:
+        """MXNet's fused attention takes another layout and no mask; ours is of products and a softmax."""
+        return {"attention": "plain"} if self.block.graph.has_attention else {}
+
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients as arrays."""
         return {key: weight.grad().asnumpy() * np.float32(self.share) for key, weight in self.weights.items()}
@@ -253,12 +258,24 @@ def unbiased(graph: Graph, held: Dict[Key, np.ndarray], batch_size: int, seen: i
 
 
 def _criterion(loss: str) -> Any:
-    """The loss per sample, hybridised like the network."""
-    function = L2Loss(weight=2.0) if loss == "reconstruction" else SoftmaxCrossEntropyLoss()
+    """The loss per sample, or of the batch, hybridised like the network."""
+    function = LOSSES.get(loss, SoftmaxCrossEntropyLoss)()
     function.hybridize(static_alloc=True, static_shape=True)
     if loss == "reconstruction":
         return lambda output, samples, labels: function(output, samples.flatten())
     return lambda output, samples, labels: function(output, labels)
+
+
+class MaskedCrossEntropy(HybridBlock):
+    """The mean cross-entropy over the positions of a batch that are to be predicted."""
+
+    def hybrid_forward(self, F: Any, output: Any, labels: Any) -> Any:
+        told = labels >= 0
+        losses = -F.pick(F.log_softmax(output, axis=-1), F.maximum(labels, 0), axis=-1)
+        return F.broadcast_div(F.sum(losses * told), F.sum(told))
+
+
+LOSSES = {"reconstruction": lambda: L2Loss(weight=2.0), "masked-token": MaskedCrossEntropy}
 
 
 class Adapter(base.Adapter):

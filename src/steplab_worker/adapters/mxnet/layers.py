@@ -18,6 +18,12 @@ MAX_POOLS = {1: nn.MaxPool1D, 2: nn.MaxPool2D, 3: nn.MaxPool3D}
 AVG_POOLS = {1: nn.AvgPool1D, 2: nn.AvgPool2D, 3: nn.AvgPool3D}
 # Gluon's names for what the graph calls weight, bias, mean and variance of a normalisation.
 NORM_NAMES = {"weight": "gamma", "bias": "beta", "mean": "running_mean", "variance": "running_var"}
+# What `nn.Activation` does not know.
+FUNCTIONS: Dict[str, Callable[..., Any]] = {
+    "silu": lambda F, x: x * F.sigmoid(x),
+    "gelu": lambda F, x: F.LeakyReLU(x, act_type="gelu"),
+    "gelu_tanh": lambda F, x: x * (0.5 * F.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x * x * x)) + 0.5),
+}
 LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -38,8 +44,13 @@ class GraphBlock(HybridBlock):
         shapes = graph.shapes()
         self.graph = graph
         for layer in graph.layers:
-            block = LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs])
+            block = self._block(layer, [shapes[name] for name in layer.inputs])
             self.register_child(block, layer.name)
+
+    def _block(self, layer: Layer, shapes: List[Shape]) -> HybridBlock:
+        if layer.kind == "tied_dense":
+            return _tied_dense(layer, shapes, self._children[layer.options["to"]])
+        return LAYERS[layer.kind](layer, shapes)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The output of the last layer."""
@@ -189,6 +200,64 @@ class Scale(HybridBlock):
         return F.broadcast_mul(x, F.reshape(weight, shape=self.ones))
 
 
+class PositionEmbedding(HybridBlock):
+    """A trainable row added to each position, or to each of a few equal parts of the positions."""
+
+    def __init__(self, rows: int, positions: int, width: int):
+        super().__init__()
+        self.one_each = rows == positions
+        self.weight = self.params.get("weight", shape=(rows, width))
+        self.rows = self.params.get_constant("rows", mx.nd.array(np.arange(positions) * rows // positions))
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, rows: Any) -> Any:
+        added = weight if self.one_each else F.take(weight, rows)
+        return F.broadcast_add(x, F.expand_dims(added, axis=0))
+
+
+class ClassToken(HybridBlock):
+    """A trainable row before the first position."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = self.params.get("weight", shape=(1, width))
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:
+        first = F.slice_axis(x, axis=1, begin=0, end=1)
+        return F.concat(F.broadcast_like(F.expand_dims(weight, axis=0), first), x, dim=1)
+
+
+class SelfAttention(HybridBlock):
+    """Multi-head attention of a sequence to itself, as products and a softmax."""
+
+    def __init__(self, layer: Layer):
+        super().__init__()
+        (self.positions, self.width), self.heads = layer.shape, layer.options["heads"]
+        self.causal = layer.options["causal"]
+        if self.causal:
+            hidden = np.triu(np.full((1, self.positions, self.positions), LOWEST, np.float32), 1)
+            self.hidden = self.params.get_constant("hidden", mx.nd.array(hidden))
+
+    def hybrid_forward(self, F: Any, x: Any, hidden: Any = None) -> Any:
+        split = F.transpose(F.reshape(x, shape=(0, 0, 3, self.heads, -1)), axes=(2, 0, 3, 1, 4))
+        query, key, value = (
+            F.reshape(one, shape=(-3, 0, 0)) for one in F.split(split, num_outputs=3, axis=0, squeeze_axis=True)
+        )
+        scores = F.batch_dot(query * (self.width // self.heads) ** -0.5, key, transpose_b=True)
+        scores = F.broadcast_add(scores, hidden) if self.causal else scores
+        mixed = F.batch_dot(F.softmax(scores, axis=-1), value)
+        apart = F.transpose(F.reshape(mixed, shape=(-4, -1, self.heads, 0, 0)), axes=(0, 2, 1, 3))
+        return F.reshape(apart, shape=(0, 0, -3))
+
+
+def _sequence(layer: Layer, shapes: List[Shape]) -> HybridBlock:
+    return Operator(lambda F, x: F.transpose(F.reshape(x, shape=(0, 0, -1)), axes=(0, 2, 1)))
+
+
+def _part(layer: Layer, shapes: List[Shape]) -> HybridBlock:
+    start, stop = layer.options["start"], layer.options["stop"]
+    return Operator(lambda F, x: F.slice_axis(x, axis=1, begin=start, end=stop))
+
+
 def _attention(layer: Layer, shapes: List[Shape]) -> HybridBlock:
     heads, scale, positions = layer.options["heads"], layer.options["scale"], size(layer.shape[1:])
 
@@ -211,7 +280,7 @@ def _multiply(layer: Layer, shapes: List[Shape]) -> HybridBlock:
 
 def _activation(layer: Layer, shapes: List[Shape]) -> HybridBlock:
     function = layer.options["function"]
-    return Operator(lambda F, x: x * F.sigmoid(x)) if function == "silu" else nn.Activation(function)
+    return Operator(FUNCTIONS[function]) if function in FUNCTIONS else nn.Activation(function)
 
 
 def _upsample(layer: Layer, shapes: List[Shape]) -> HybridBlock:
@@ -245,6 +314,13 @@ def _dense(layer: Layer, shapes: List[Shape]) -> HybridBlock:
     return nn.Dense(layer.options["units"], use_bias=layer.options["bias"], flatten=False, in_units=shapes[0][-1])
 
 
+def _tied_dense(layer: Layer, shapes: List[Shape], embedding: HybridBlock) -> HybridBlock:
+    """A dense layer that shares the embedding's parameters."""
+    return nn.Dense(
+        layer.options["units"], use_bias=False, flatten=False, in_units=shapes[0][-1], params=embedding.params
+    )
+
+
 def _native(pads: Sequence[Tuple[int, int]], kernel: Shape) -> bool:
     """Whether MXNet's own pooling is safe with the padding: equal on both sides, at most half the window."""
     return _equal(pads) and all(2 * before <= k for (before, _), k in zip(pads, kernel))
@@ -275,7 +351,7 @@ def _layer_norm(layer: Layer, shapes: List[Shape]) -> HybridBlock:
     return nn.LayerNorm(epsilon=layer.options["epsilon"], in_channels=layer.shape[-1])
 
 
-# A constructor takes the layer and the shapes of its inputs, without the batch.
+# A constructor takes the layer and the shapes of its inputs, without the batch. A tied layer needs another one, too.
 LAYERS: Dict[str, Callable[[Layer, List[Shape]], HybridBlock]] = {
     "conv": _conv,
     "dense": _dense,
@@ -296,4 +372,10 @@ LAYERS: Dict[str, Callable[[Layer, List[Shape]], HybridBlock]] = {
     "flatten": lambda layer, shapes: nn.Flatten(),
     "reshape": lambda layer, shapes: Operator(lambda F, x: F.reshape(x, shape=(-1, *layer.options["shape"]))),
     "upsample": _upsample,
+    "embedding": lambda layer, shapes: nn.Embedding(layer.options["tokens"], layer.options["width"]),
+    "position_embedding": lambda layer, shapes: PositionEmbedding(layer.options["rows"], *layer.shape),
+    "class_token": lambda layer, shapes: ClassToken(layer.shape[1]),
+    "sequence": _sequence,
+    "part": _part,
+    "self_attention": lambda layer, shapes: SelfAttention(layer),
 }

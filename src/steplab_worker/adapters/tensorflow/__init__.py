@@ -34,7 +34,7 @@ from steplab_worker.adapters.tensorflow.keras_fit import FitLoop, make_optimizer
 from steplab_worker.adapters.tensorflow.layers import Network, to_last
 from steplab_worker.adapters.tensorflow.pieces import TensorFlowPieces
 from steplab_worker.adapters.tensorflow.place import Place, devices
-from steplab_worker.adapters.tensorflow.programs import Programs, exchanges
+from steplab_worker.adapters.tensorflow.programs import Programs, exchanges, whole_arrays
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
@@ -166,6 +166,7 @@ class Session(base.Session):
         """The compiled backward function; gradients of an accumulation are added up."""
         copies = [self.place.local(variable) for variable in self.variables]
         gradients = self.tape.gradient(self.value, [list(replica) for replica in zip(*copies)])
+        gradients = [whole_arrays(replica) for replica in gradients]
         self.tape = None
         self.local = self.programs.add(self.local, gradients) if self.local else gradients
 
@@ -217,6 +218,10 @@ class Session(base.Session):
     def outputs(self) -> np.ndarray:
         """What the last inference gave."""
         return np.concatenate([value.numpy() for value in self.place.local(self.value)])
+
+    def kernels(self) -> Dict[str, str]:
+        """TensorFlow has no fused attention for CPUs; Keras' own layer is of products and a softmax, too."""
+        return {"attention": "plain"} if self.graph.has_attention else {}
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of the first replica here."""

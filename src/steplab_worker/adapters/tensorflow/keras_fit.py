@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from steplab_worker.adapters.tensorflow.layers import Network, flat
-from steplab_worker.graph import size
+from steplab_worker.graph import UNTOLD, size
 from steplab_worker.job import TrialJob
 
 # More than any trial runs; `fit` must be told a number, and ends when the batches do.
@@ -118,12 +118,14 @@ class FitLoop:
     def _dataset(self) -> Any:
         graph, n = self.net.graph, self.batch_size
         channels, *extents = graph.input_shape
+        samples, labels = tf.float32, ()
+        if graph.loss in ("next-token", "masked-token"):
+            samples, labels = tf.int32, graph.input_shape
+        target = tf.TensorSpec((n, *labels), tf.int64)
         if graph.loss == "reconstruction":
             target = tf.TensorSpec((n, size(graph.input_shape)), tf.float32)
-        else:
-            target = tf.TensorSpec((n,), tf.int64)
         # Static shapes: otherwise the workers ask each other before each batch whether all have one.
-        signature = (tf.TensorSpec((n, *extents, channels), tf.float32), target)
+        signature = (tf.TensorSpec((n, *extents, channels), samples), target)
         dataset = tf.data.Dataset.from_generator(self._batches, output_signature=signature)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -155,4 +157,5 @@ class _Tick(tf_keras.callbacks.Callback):
 def _loss(loss: str) -> Any:
     if loss == "reconstruction":
         return tf_keras.losses.MeanSquaredError()
-    return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    untold = UNTOLD if loss == "masked-token" else None
+    return tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=untold)

@@ -13,7 +13,14 @@ from steplab_worker.weights import Key
 
 Variables = Dict[str, Any]  # those of one layer, by name
 Call = Callable[..., Any]  # of (inputs…, training)
-ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.nn.tanh, "sigmoid": tf.nn.sigmoid, "silu": tf.nn.silu}
+ACTIVATIONS: Dict[str, Callable[[Any], Any]] = {
+    "relu": tf.nn.relu,
+    "tanh": tf.nn.tanh,
+    "sigmoid": tf.nn.sigmoid,
+    "silu": tf.nn.silu,
+    "gelu": tf.nn.gelu,
+    "gelu_tanh": lambda x: tf.nn.gelu(x, approximate=True),
+}
 
 
 class Network(tf.Module):
@@ -25,13 +32,25 @@ class Network(tf.Module):
         self.trained = _variables(last.all_inward(graph, last.weight_keys(graph), dict(weights)))
         # Each replica keeps its own running values, as Keras' batch normalisation does.
         self.buffers = _variables(last.all_inward(graph, last.buffer_keys(graph), dict(weights)), own=True)
-        shapes = graph.shapes()
-        self.calls = [(layer, self._call(layer, [shapes[name] for name in layer.inputs])) for layer in graph.layers]
+        self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
+        self.calls = [(layer, self._call(layer)) for layer in graph.layers]
 
-    def _call(self, layer: Layer, shapes: List[Shape]) -> Call:
-        names = [*layer.weights, *layer.buffers]
-        every = {**self.trained, **self.buffers}
-        return LAYERS[layer.kind](layer, shapes, {name: every[layer.name, name] for name in names})
+    def _call(self, layer: Layer) -> Call:
+        """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
+        wanted = last.takes_sequences(layer, self.sequences)
+        table = {**LAYERS, **SEQUENCE_LAYERS} if wanted else LAYERS
+        own = {name: self.trained[key] for name, key in layer.weight_keys.items()}
+        own.update({name: self.buffers[layer.name, name] for name in layer.buffers})
+        call = table[layer.kind](layer, [self.shapes[name] for name in layer.inputs], own)
+        if all((name in self.sequences) == wanted for name in layer.inputs):
+            return call
+        turn = to_first if wanted else to_last
+
+        def turned(*inputs: Any, training: bool) -> Any:
+            pairs = zip(layer.inputs, inputs)
+            return call(*[turn(x) if (name in self.sequences) != wanted else x for name, x in pairs], training=training)
+
+        return turned
 
     def run(self, samples: Any, training: bool) -> Any:
         """The output of the last layer."""
@@ -178,12 +197,15 @@ def _no_numbers() -> Any:
 
 def _layer_norm(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
     def call(x: Any) -> Any:
-        x = to_first(x)
-        mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-        output = (x - mean) * tf.math.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"]
+        output = _normalised(layer, own, to_first(x))
         return output if len(output.shape) == 2 else to_last(output)
 
     return _simple(call)
+
+
+def _normalised(layer: Layer, own: Variables, x: Any) -> Any:
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return (x - mean) * tf.math.rsqrt(variance + layer.options["epsilon"]) * own["weight"] + own["bias"]
 
 
 def _dropout(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
@@ -231,6 +253,65 @@ def _upsample(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
     return _simple(call)
 
 
+def _self_attention(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    (positions, width), heads = layer.shape, layer.options["heads"]
+    hidden = np.triu(np.full((positions, positions), -np.inf, np.float32), 1) if layer.options["causal"] else None
+
+    def call(x: Any) -> Any:
+        parts = tf.reshape(x, [-1, positions, 3, heads, width // heads])
+        query, key, value = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+        scores = tf.linalg.matmul(query * (width // heads) ** -0.5, key, transpose_b=True)
+        mixed = tf.linalg.matmul(tf.nn.softmax(scores if hidden is None else scores + hidden), value)
+        return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [-1, positions, width])
+
+    return _simple(call)
+
+
+def _position_embedding(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    (positions, _), rows = layer.shape, layer.options["rows"]
+    if rows == positions:
+        return _simple(lambda x: x + own["weight"])
+    chosen = np.arange(positions) * rows // positions
+    return _simple(lambda x: x + tf.gather(own["weight"], chosen))
+
+
+def _class_token(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    def call(x: Any) -> Any:
+        return tf.concat([tf.tile(own["weight"][None], [x.shape[0], 1, 1]), x], 1)
+
+    return _simple(call)
+
+
+def _sequence_dense(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    units = layer.options["units"]
+
+    def call(x: Any) -> Any:
+        # As one product of two matrices: TensorFlow's batched one is slower.
+        output = tf.linalg.matmul(tf.reshape(x, [-1, x.shape[-1]]), own["weight"])
+        output = tf.nn.bias_add(output, own["bias"]) if "bias" in own else output
+        return tf.reshape(output, [-1, *x.shape[1:-1], units])
+
+    return _simple(call)
+
+
+def _tied_dense(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    def call(x: Any) -> Any:
+        output = tf.linalg.matmul(tf.reshape(x, [-1, x.shape[-1]]), own["weight"], transpose_b=True)
+        return tf.reshape(output, [-1, *layer.shape])
+
+    return _simple(call)
+
+
+def _part(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    start, stop = layer.options["start"], layer.options["stop"]
+    return _simple(lambda x: x[..., start:stop])
+
+
+def _sequence_part(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
+    start, stop = layer.options["start"], layer.options["stop"]
+    return _simple(lambda x: x[:, start:stop])
+
+
 # A constructor takes the layer, the shapes of its inputs without the batch, and the layer's variables.
 LAYERS: Dict[str, Callable[[Layer, List[Shape], Variables], Call]] = {
     "conv": _conv,
@@ -254,4 +335,18 @@ LAYERS: Dict[str, Callable[[Layer, List[Shape], Variables], Call]] = {
     "flatten": lambda layer, shapes, own: _simple(lambda x: flat(x, shapes[0])),
     "reshape": _reshape,
     "upsample": _upsample,
+    "embedding": lambda layer, shapes, own: _simple(lambda x: tf.gather(own["weight"], x)),
+    "sequence": lambda layer, shapes, own: _simple(lambda x: tf.reshape(x, [-1, *layer.shape])),
+    "part": _part,
+}
+# The same for layers that work on sequences: those that do nothing else, and those that do it in another way.
+SEQUENCE_LAYERS: Dict[str, Callable[[Layer, List[Shape], Variables], Call]] = {
+    "position_embedding": _position_embedding,
+    "class_token": _class_token,
+    "self_attention": _self_attention,
+    "tied_dense": _tied_dense,
+    "dense": _sequence_dense,
+    "layer_norm": lambda layer, shapes, own: _simple(lambda x: _normalised(layer, own, x)),
+    "concat": lambda layer, shapes, own: _simple(lambda *inputs: tf.concat(inputs, 1)),
+    "part": _sequence_part,
 }

@@ -26,7 +26,7 @@ class TensorFlowPieces(Pieces):
         self.loss: Callable[[Any], Any] = tf.reduce_mean
 
     def _variables(self, net: Network, layer: Layer) -> List[Any]:
-        return [self.local(net.trained[layer.name, name])[0] for name in layer.weights]
+        return [self.local(net.trained[key])[0] for key in layer.weight_keys.values()]
 
     def forward(self, layer: Layer, inputs: List[Any], wanted: List[bool]) -> Tuple[Any, Any]:
         """Output and tape."""

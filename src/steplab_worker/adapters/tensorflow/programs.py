@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, List
 
 import tensorflow as tf
 
 from steplab_worker.adapters.tensorflow.layers import Network, flat
 from steplab_worker.adapters.tensorflow.place import Place
+from steplab_worker.graph import UNTOLD
 from steplab_worker.job import TrialJob
 
 COLLECTIVES = ("CollectiveReduce", "NcclAllReduce")
@@ -46,6 +47,9 @@ class Programs:
         graph = self.net.graph
         if graph.loss == "reconstruction":
             each = tf.math.squared_difference(output, flat(samples, graph.input_shape))
+        elif graph.loss == "masked-token":
+            told = labels != UNTOLD
+            each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels[told], output[told])
         else:
             each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
         mean = tf.reduce_mean(each)
@@ -54,7 +58,7 @@ class Programs:
     def _gradients(self, samples: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
             value = self._loss(samples, labels)
-        return value, tape.gradient(value, self.variables)
+        return value, whole_arrays(tape.gradient(value, self.variables))
 
     def _part(self, samples: Any, labels: Any) -> Any:
         """A batch of an accumulation before the last."""
@@ -80,6 +84,11 @@ class Programs:
 
     def _update(self, gradients: Any) -> None:
         self.optimizer.apply_gradients(zip(gradients, self.variables), skip_gradients_aggregation=True)
+
+
+def whole_arrays(gradients: Any) -> List[Any]:
+    """Gradients that are exchanged and added up like all others; that of an embedding may be some of its rows."""
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
 def _barrier() -> Any:

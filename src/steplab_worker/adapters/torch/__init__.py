@@ -22,6 +22,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
 from steplab_worker import data
+from steplab_worker.adapters.torch import attention
 from steplab_worker.adapters.torch.buckets import average, buckets
 from steplab_worker.adapters.torch.data_loader import DataLoaderSource
 from steplab_worker.adapters.torch.factory import is_own, load_factory, make_module
@@ -124,7 +125,7 @@ class Session(base.Session):
         """A split of the data set: the user's own, or from files."""
         if is_own(self.job.dataset):
             return OwnSplit(self.job.dataset, split)
-        return data.open_split(self.job.data_folder, self.job.dataset, split)
+        return data.open_split(self.job.data_folder, self.job.dataset, split, self.job.input_shape)
 
     def examine(self, examination: Any) -> float:
         """As always, also on a data set of one's own."""
@@ -204,6 +205,13 @@ class Session(base.Session):
             self.criterion(self.module(samples), samples, labels).backward()
         self.optimizer.zero_grad()
         return timed.seconds
+
+    def kernels(self) -> Dict[str, str]:
+        """Which of PyTorch's kernels serves an attention of this size."""
+        graph = self.module.description if isinstance(self.module, GraphModule) else None
+        if graph is None or not graph.has_attention:
+            return {}
+        return {"attention": attention.kernel(graph, self.job.batch_size, self.device, self.job.learns)}
 
     def gradients(self) -> Dict[Any, np.ndarray]:
         """The gradients as arrays."""
@@ -335,7 +343,10 @@ def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
 def _criterion(loss: str) -> Any:
     if loss == "reconstruction":
         return lambda output, samples, labels: nn.functional.mse_loss(output, samples.flatten(1))
-    return lambda output, samples, labels: nn.functional.cross_entropy(output, labels)
+    # The labels of sequences are one per position; PyTorch leaves out those that are UNTOLD by itself.
+    return lambda output, samples, labels: nn.functional.cross_entropy(
+        output.flatten(0, labels.dim() - 1), labels.flatten()
+    )
 
 
 def _optimizer(job: TrialJob, parameters: Any) -> torch.optim.Optimizer:

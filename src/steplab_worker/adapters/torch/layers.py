@@ -12,9 +12,17 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from steplab_worker.adapters.torch.attention import Attention, SelfAttention
 from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
 
-ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "silu": nn.SiLU}
+ACTIVATIONS: Dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "silu": nn.SiLU,
+    "gelu": nn.GELU,
+    "gelu_tanh": lambda: nn.GELU("tanh"),
+}
 CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 MAX_POOLS = {1: nn.MaxPool1d, 2: nn.MaxPool2d, 3: nn.MaxPool3d}
 AVG_POOLS = {1: nn.AvgPool1d, 2: nn.AvgPool2d, 3: nn.AvgPool3d}
@@ -47,6 +55,8 @@ class GraphModule(nn.Module):
         shapes = graph.shapes()
         for layer in graph.layers:
             self.add_module(layer.name, LAYERS[layer.kind](layer, [shapes[name] for name in layer.inputs]))
+            if layer.kind == "tied_dense":
+                self._modules[layer.name].weight = self.parameter(*layer.weight_keys["weight"])
         self.steps = [(layer.name, layer.inputs, _finished(graph, i)) for i, layer in enumerate(graph.layers)]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -161,23 +171,55 @@ class Concat(nn.Module):
         return torch.cat(inputs, 1)
 
 
-class Attention(nn.Module):
-    """Multi-head self-attention over positions, with PyTorch's fused operator."""
+class PositionEmbedding(nn.Module):
+    """A trainable row added to each position, or to each of a few equal parts of the positions."""
 
-    def __init__(self, heads: int, scale: float):
+    def __init__(self, rows: int, positions: int, width: int):
         super().__init__()
-        self.heads, self.scale = heads, scale
+        self.weight = nn.Parameter(torch.zeros(rows, width))
+        self.register_buffer("rows", torch.arange(positions) * rows // positions, persistent=False)
+        self.one_each = rows == positions
 
-    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        parts = [self.split(x) for x in (query, key, value)]
-        mixed = functional.scaled_dot_product_attention(*parts, scale=self.scale)
-        return mixed.transpose(2, 3).reshape(value.shape)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + (self.weight if self.one_each else self.weight[self.rows])
 
-    def split(self, x: torch.Tensor) -> torch.Tensor:
-        """From (batch, channels, positions…) to (batch, heads, positions, channels of a head)."""
-        parts = x.reshape(x.shape[0], self.heads, x.shape[1] // self.heads, -1)
-        # The fused operator needs the channels side by side in memory.
-        return parts.transpose(2, 3).contiguous()
+
+class ClassToken(nn.Module):
+    """A trainable row before the first position."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.weight.expand(x.shape[0], 1, -1), x], 1)
+
+
+class InSequence(nn.Module):
+    """The positions one after the other, each with its channels."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(2).transpose(1, 2)
+
+
+class Part(nn.Module):
+    """Some entries of the first dimension."""
+
+    def __init__(self, start: int, stop: int):
+        super().__init__()
+        self.start, self.stop = start, stop
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, self.start : self.stop]
+
+
+class TiedDense(nn.Module):
+    """A projection by the weight of another layer, which is set when that is there."""
+
+    weight: nn.Parameter
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.linear(x, self.weight)
 
 
 class Reshape(nn.Module):
@@ -262,4 +304,11 @@ LAYERS: Dict[str, Callable[[Layer, List[Shape]], nn.Module]] = {
     "flatten": lambda layer, shapes: nn.Flatten(),
     "reshape": lambda layer, shapes: Reshape(layer.options["shape"]),
     "upsample": lambda layer, shapes: nn.Upsample(scale_factor=layer.options["factor"], mode="nearest"),
+    "embedding": lambda layer, shapes: nn.Embedding(layer.options["tokens"], layer.options["width"]),
+    "position_embedding": lambda layer, shapes: PositionEmbedding(layer.options["rows"], *layer.shape),
+    "class_token": lambda layer, shapes: ClassToken(layer.shape[1]),
+    "sequence": lambda layer, shapes: InSequence(),
+    "part": lambda layer, shapes: Part(layer.options["start"], layer.options["stop"]),
+    "self_attention": lambda layer, shapes: SelfAttention(layer.options["heads"], layer.options["causal"]),
+    "tied_dense": lambda layer, shapes: TiedDense(),
 }

@@ -1,0 +1,147 @@
+"""Is predicted memory what PyTorch takes? Kept activations against its hooks, the peak against the process's.
+
+Every cell of network, batch size and optimiser is a process of its own in the environment that `steplab env create
+torch` makes. Kept activations are the distinct arrays that pass PyTorch's hooks for saved tensors in a forward pass.
+The peak is the process's resident memory in its third step above what it had before, when it had trained the network
+at batch 1 once, so that all code is loaded, and given that memory back. Pass marks, set before the first run: each
+cell's activations within 5 %; the peak within 15 % in the median; with the peak measured at the middle batch size as
+the limit, the largest batch predicted for it is between half and twice that size.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SOURCES = Path(__file__).resolve().parents[1] / "src"
+GPT = {"layers": "4", "width": "256", "heads": "8", "sequence": "256", "vocabulary": "256"}
+# Network, options, sample, classes, batch sizes.
+NETWORKS: list[tuple[str, dict[str, str], tuple[int, ...], int, tuple[int, ...]]] = [
+    ("gpt2", GPT, (1024,), 256, (2, 8, 32)),
+    ("vit_tiny", {}, (3, 224, 224), 1000, (2, 8, 16)),
+    ("resnet50", {}, (3, 64, 64), 200, (4, 16, 64)),
+    ("lenet5", {}, (1, 28, 28), 10, (256, 1024, 4096)),
+]
+OPTIMIZERS = ("sgd", "adam")
+
+
+def in_torch(name: str, options: dict[str, Any], shape: list[int], classes: int, batch: int, optimizer: str) -> Any:
+    """Inside the torch environment: bytes of kept arrays, and of the peak of a step."""
+    import torch
+
+    from steplab_worker import limits, networks
+    from steplab_worker.adapters.torch import _criterion
+    from steplab_worker.adapters.torch.layers import build_module
+    from steplab_worker.weights import initial_weights
+
+    torch.set_num_threads(1)
+    graph = networks.build(name, options, shape, classes)
+    weights = initial_weights(graph, 1)
+
+    def trained(batch: int, steps: int) -> int:
+        """Bytes of the arrays that the first step kept; the peak is that of the last."""
+        module = build_module(graph, weights).train()
+        rules = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+        update = rules[optimizer](module.parameters(), lr=1e-3)
+        samples, labels = _batch(graph, batch)
+        criterion, kept = _criterion(graph.loss), dict[int, int]()
+        own = {one.untyped_storage().data_ptr() for one in [*module.parameters(), *module.buffers()]}
+
+        def pack(tensor: Any) -> Any:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in own:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            loss = criterion(module(samples), samples, labels)
+        loss.backward()
+        del loss
+        for _ in range(steps):
+            update.step()
+            update.zero_grad()
+            limits.reset_peak_memory()
+            criterion(module(samples), samples, labels).backward()
+        update.step()
+        return sum(kept.values())
+
+    trained(1, 1)  # what the first step loads is not the network's
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    before = _resident()
+    activations = trained(batch, 2)
+    return {"activations": activations, "peak": limits.used()["peak_bytes"] - before}
+
+
+def _batch(graph: Any, batch: int) -> tuple[Any, Any]:
+    import torch
+
+    if graph.layers[0].kind == "embedding":
+        tokens = torch.randint(0, graph.layers[0].options["tokens"], (batch, *graph.input_shape))
+        return tokens.int(), tokens
+    return torch.rand(batch, *graph.input_shape), torch.zeros(batch, dtype=torch.long)
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def measured(*cell: Any) -> dict[str, int]:
+    """What a process of its own says."""
+    from steplab.runner.environments.registry import find
+
+    done = subprocess.run(
+        [str(find("torch").python), __file__, json.dumps(cell)], env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+def _cell(what: str, bytes_: int, off: float) -> str:
+    return f"  {what} {bytes_ / 1e6:8.1f} MB, predicted {off:+.2%}"
+
+
+def main() -> None:
+    """All cells, then the marks."""
+    import steplab
+    from steplab.core import catalogue
+
+    rows, right = [], []
+    for name, options, shape, classes, batches in NETWORKS:
+        known = catalogue.network_options(name)
+        typed = {key: type(known[key].default)(value) for key, value in options.items()}
+        for optimizer in OPTIMIZERS:
+            asked = {"optimizer": optimizer, "input_shape": shape, "classes": classes, "options": options}
+            for batch in batches:
+                said = measured(name, typed, shape, classes, batch, optimizer)
+                memory = steplab.memory(name, batch, **asked).memory
+                row = (memory.activation_bytes / said["activations"] - 1, memory.peak_bytes / said["peak"] - 1)
+                rows.append(row)
+                print(
+                    f"{name:9} {optimizer:5} batch {batch:5}", *map(_cell, ("activations", "peak"), said.values(), row)
+                )
+                if batch == batches[1]:
+                    largest = steplab.memory(name, 1, within=said["peak"], **asked).largest or 0
+                    right.append(batch / 2 <= largest <= 2 * batch)
+                    print(f"{'':9} largest batch within that peak: {largest}")
+    worst = max(abs(activations) for activations, _ in rows)
+    median = statistics.median(abs(peak) for _, peak in rows)
+    print(f"activations: worst {worst:.2%} (mark 5 %)")
+    print(f"peak: median {median:.1%} (mark 15 %), worst {max(abs(peak) for _, peak in rows):.1%}")
+    print(f"largest batch right: {sum(right)} of {len(right)}")
+    sys.exit(0 if worst <= 0.05 and median <= 0.15 and all(right) else 1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(in_torch(*json.loads(sys.argv[1]))))
+    else:
+        main()
