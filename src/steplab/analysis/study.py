@@ -25,6 +25,7 @@ from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.training import Training, training
 from steplab.analysis.unexplained import Unexplained, unexplained
 from steplab.analysis.verdicts import Verdicts, verdicts
+from steplab.core.blas import on_one_thread
 from steplab.core.trial import tally
 
 MOST_IMBALANCES = 5
@@ -87,6 +88,7 @@ class Analysis:
         return self.verdicts.fastest
 
 
+@on_one_thread
 def analyse(
     trials: pd.DataFrame,
     factors: Sequence[str],

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
+from steplab.core.blas import one_thread
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.core.parsing import parsing
 from steplab.models import model_name, provider
@@ -28,7 +29,6 @@ from steplab.models.held_out.intervals import excess
 from steplab.models.parameter import Parameter
 from steplab.models.refusals import NotFitted
 from steplab.models.saved_parts import bounds, numbers, require_different, require_finite, strings
-from steplab.models.solvers.threads import one_thread
 
 __all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers"]
 

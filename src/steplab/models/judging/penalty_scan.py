@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from steplab.core.blas import one_thread
 from steplab.models.columns.roles import Roles, canonical_order, features
 from steplab.models.held_out.folds import Array, folds
 from steplab.models.judging.selection import metrics
 from steplab.models.solvers.penalty import SCAN
 from steplab.models.solvers.power_search import search
 from steplab.models.solvers.prepare import Prepared, prepare
-from steplab.models.solvers.threads import one_thread
 from steplab.models.solvers.varpro import Penalty
 
 
