@@ -49,6 +49,7 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    "precisions": ["float32", "bfloat16"],
     "factors": {
         "loop": {
             "default": "custom",
@@ -87,7 +88,7 @@ class Session(base.Session):
         self.job, self.graph, self.place, self.strategy = job, graph, place, place.strategy
         tf.random.set_seed(job.seed)
         with self.strategy.scope():
-            self.net = Network(graph, weights)
+            self.net = Network(graph, weights, job.precision)
             self.variables = list(self.net.trained.values())
             self.optimizer = make_optimizer(job)
             self.optimizer.build(self.variables)
@@ -240,7 +241,7 @@ class Session(base.Session):
         found = last_.all_outward(
             self.graph, {key: self.place.local(variable)[0].numpy() for key, variable in held.items()}
         )
-        self.twin = self.twin or Twin(self.graph, found)
+        self.twin = self.twin or Twin(self.graph, found, self.job.precision)
         return self.twin.now(found)
 
     def state(self) -> Dict[str, np.ndarray]:
@@ -274,8 +275,8 @@ class Session(base.Session):
 class Twin:
     """The network once more, in plain variables: looking at the accuracy needs no other replica or rank."""
 
-    def __init__(self, graph: Graph, weights: Dict[Key, np.ndarray]):
-        self.graph, self.net = graph, Network(graph, weights)
+    def __init__(self, graph: Graph, weights: Dict[Key, np.ndarray], precision: str):
+        self.graph, self.net = graph, Network(graph, weights, precision)
         self.run = tf.function(lambda samples: self.net.run(to_last(samples), False))
 
     def now(self, weights: Dict[Key, np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
@@ -313,7 +314,7 @@ class _Programs:
 
     def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
         """The mean loss of a batch's output, scaled for accumulation."""
-        graph = self.net.graph
+        graph, output = self.net.graph, tf.cast(output, tf.float32)
         if graph.loss == "reconstruction":
             each = tf.math.squared_difference(output, flat(samples, graph.input_shape))
         elif graph.loss == "masked-token":
