@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+# Before NumPy is there: two tests at a time have two cores, and threads on small matrices only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -22,6 +26,7 @@ from steplab.runner.environments.registry import find
 
 ROOT = Path(__file__).parents[1]
 InTorch = Callable[[str, Any], Any]
+PATIENCE_S = 120.0  # ends a hang; nothing takes that long, however busy the machine
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +138,7 @@ def no_orphans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     mark = uuid.uuid4().hex
     monkeypatch.setenv("STEPLAB_TEST_MARK", mark)
 
-    def check(patience_s: float = 10.0) -> None:
+    def check(patience_s: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + patience_s
         while left := marked_processes(mark):
             assert time.monotonic() < deadline, f"left running: {left}"

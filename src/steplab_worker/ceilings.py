@@ -71,11 +71,11 @@ def measure(kernels: Any, job: Dict[str, Any], say: Callable[[Dict[str, Any]], N
                 # Made once: filling arrays anew would take longer than measuring.
                 if (name, n, threads) not in ready:
                     ready[name, n, threads] = getattr(kernels, name)(n)
-                made = ready[name, n, threads]
-                if made is not None:
-                    rates = list(_rates(made, job["slot_s"]))
-                    said = {"threads": threads, "kernel": name, "level": level, "rates": rates}
-                    say(dict(said, cpu_s=time.process_time()))
+                kernel = ready[name, n, threads]
+                if kernel is not None:
+                    rates = list(_rates(kernel, job["slot_s"]))
+                    slot = {"threads": threads, "kernel": name, "level": level, "rates": rates}
+                    say(dict(slot, cpu_s=time.process_time()))
 
 
 def _slots(job: Dict[str, Any], threads: int) -> Iterator[Tuple[str, str, int]]:

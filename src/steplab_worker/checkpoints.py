@@ -111,27 +111,27 @@ class Checkpoints:
         self.own = [epoch]
         return checkpoint
 
-    def save(self, made: Checkpoint) -> None:
+    def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint; older ones than its predecessor go."""
-        about = {"job": self.about, "attempt": made.attempt, "epochs": made.rows}
+        about = {"job": self.about, "attempt": checkpoint.attempt, "epochs": checkpoint.rows}
         text = np.frombuffer(codec.encoded(about), dtype=np.uint8)
-        arrays = {"state/" + name: array for name, array in made.state.items()}
+        arrays = {"state/" + name: array for name, array in checkpoint.state.items()}
         if any(array.dtype.hasobject for array in arrays.values()):
             raise TypeError("a state of plain numbers is needed")
-        folder, name = self._opened(make=True), _name(made.epoch)
+        folder, name = self._opened(make=True), _name(checkpoint.epoch)
         aside = "%s.%d.part" % (name, os.getpid())
         with contextlib.suppress(FileNotFoundError):
             os.remove(aside, dir_fd=folder)  # of a process that had the same number
         try:
             with open(aside, "xb", opener=partial(_without_links, folder=folder)) as file:
-                np.savez(file, about=text, times=made.times, warmup=made.warmup, **arrays)
+                np.savez(file, about=text, times=checkpoint.times, warmup=checkpoint.warmup, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(aside, dir_fd=folder)
-        self.own = [*self.own, made.epoch][-KEPT:]
+        self.own = [*self.own, checkpoint.epoch][-KEPT:]
         self._remove_others(folder)
 
     def _opened(self, make: bool = False) -> int:
@@ -193,10 +193,10 @@ def _read(name: str, folder: int, about: Identity, like: State) -> Checkpoint:
     with open(name, "rb", opener=partial(_without_links, folder=folder)) as raw, zipfile.ZipFile(raw) as file:
         if any(member.compress_type != zipfile.ZIP_STORED for member in file.infolist()):
             raise ValueError("it is compressed")  # ours are not, and a small file must not become a huge one
-        said = json.loads(_array(file, "about").tobytes().decode())
-        if said["job"] != about:
+        document = json.loads(_array(file, "about").tobytes().decode())
+        if document["job"] != about:
             raise ValueError("it belongs to another job")
-        rows = [_row(number, row) for number, row in enumerate(said["epochs"], 1)]
+        rows = [_row(number, row) for number, row in enumerate(document["epochs"], 1)]
         times, warmup = _array(file, "times"), _array(file, "warmup")
         state = {name: _array(file, "state/" + name) for name in like}
         if len(file.infolist()) != len(like) + 3:
@@ -204,7 +204,7 @@ def _read(name: str, folder: int, about: Identity, like: State) -> Checkpoint:
     _expect_times(times, warmup, sum(row.iterations for row in rows))
     if {name: (array.shape, array.dtype) for name, array in state.items()} != _shapes(like):
         raise ValueError("its arrays are not those of the network")
-    return Checkpoint(rows, int(said["attempt"]), times, warmup, state)
+    return Checkpoint(rows, int(document["attempt"]), times, warmup, state)
 
 
 def _without_links(name: str, flags: int, folder: int) -> int:
@@ -222,7 +222,7 @@ def _array(file: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _shapes(state: State) -> Dict[str, Tuple[Any, Any]]:
-    return {name: (one.shape, one.dtype) for name, one in state.items()}
+    return {name: (array.shape, array.dtype) for name, array in state.items()}
 
 
 def _row(number: int, document: Any) -> EpochRow:

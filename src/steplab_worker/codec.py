@@ -212,8 +212,8 @@ def _union(kinds: Any, limits: Limits) -> Decoder:
     """One of several plain types, kept as it is; or an optional value of any type."""
     inner = [kind for kind in kinds if kind is not type(None)]
     if len(inner) == 1:
-        one = _decoder(inner[0], limits)
-        return lambda value: None if value is None else one(value)
+        required = _decoder(inner[0], limits)
+        return lambda value: None if value is None else required(value)
     decoders = {kind: _PLAIN[kind](limits) for kind in inner}
     names = ", ".join(kind.__name__ for kind in inner)
 
@@ -227,7 +227,7 @@ def _union(kinds: Any, limits: Limits) -> Decoder:
 def _mapping(inner: Decoder) -> Decoder:
     def decode(value: Any) -> Any:
         _expect(type(value) is dict, value, "an object")
-        return {name: _inside(_short(name), inner, one) for name, one in value.items()}
+        return {name: _inside(_short(name), inner, item) for name, item in value.items()}
 
     return decode
 
@@ -239,7 +239,7 @@ def _list(inner: Decoder, at_a_glance: Callable[[List[Any]], bool]) -> Decoder:
         _expect(type(value) is list, value, "a list")
         if at_a_glance(value):
             return cast(List[Any], value)
-        return [_inside(str(at), inner, one) for at, one in enumerate(value)]
+        return [_inside(str(at), inner, item) for at, item in enumerate(value)]
 
     return decode
 

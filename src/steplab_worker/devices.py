@@ -23,7 +23,7 @@ def choose(device: str, environ: MutableMapping[str, str] = os.environ) -> None:
         environ[VISIBLE] = ""
     elif device.startswith(CUDA):
         number = int(device[len(CUDA) :])
-        visible = [one for one in environ.get(VISIBLE, "").split(",") if one]
+        visible = [gpu for gpu in environ.get(VISIBLE, "").split(",") if gpu]
         if visible and number >= len(visible):
             environ[VISIBLE] = ""  # there is none left: the framework will see no GPU
         else:

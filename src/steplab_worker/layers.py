@@ -129,9 +129,9 @@ def batch_norm(shapes: List[Shape], epsilon: float = 1e-5, momentum: float = 0.1
     inference normalises with the running values.
     """
     (shape,) = _inputs(shapes, 1)
-    one = shape[:1]
+    channels = shape[:1]
     options = {"epsilon": float(epsilon), "momentum": float(momentum)}
-    return Made(shape, options, {"weight": one, "bias": one}, {"mean": one, "variance": one})
+    return Made(shape, options, {"weight": channels, "bias": channels}, {"mean": channels, "variance": channels})
 
 
 def layer_norm(shapes: List[Shape], epsilon: float = 1e-5) -> Made:

@@ -13,6 +13,7 @@ from typing import Any
 from playwright.sync_api import expect
 
 STEPLAB = Path(sys.executable).with_name("steplab")
+PATIENCE_MS = 180_000  # only ends a hang
 
 
 def test_a_served_page_renews_itself(watch: Callable[..., Any], rich: Path, copy_of: Callable[[Path], Path]) -> None:
@@ -27,13 +28,13 @@ def test_a_served_page_renews_itself(watch: Callable[..., Any], rich: Path, copy
             url = json.loads("".join(process.stdout.readline() for _ in range(5)))["url"]
             seen = watch(url)
             page = seen.page
-            expect(page.locator("#progress-text")).to_contain_text("18 ok", timeout=30_000)
+            expect(page.locator("#progress-text")).to_contain_text("18 ok", timeout=PATIENCE_MS)
             page.locator("#level").select_option("0.8")
             page.locator("#theme").focus()
             for path in every[::2]:
                 shutil.copy(rich / "records" / path.name, path)
-            expect(page.locator("#progress-text")).to_contain_text("36 ok", timeout=60_000)
-            expect(page.locator("#main")).to_contain_text("36 trials, 0 failed", timeout=30_000)
+            expect(page.locator("#progress-text")).to_contain_text("36 ok", timeout=PATIENCE_MS)
+            expect(page.locator("#main")).to_contain_text("36 trials, 0 failed", timeout=PATIENCE_MS)
             assert "finished" in page.locator("#progress-text").inner_text()
             assert page.input_value("#level") == "0.8"
             assert seen.complaints == []

@@ -27,7 +27,7 @@ from steplab.store.paths import StudyFolder
 
 STEPLAB = Path(sys.executable).with_name("steplab")
 SECRET = "leaked-from-outside"  # stands in every file outside of the folder
-HANGS_S = 120  # only a net: a command that waits for ever must not stop the tests
+HANGS_S = 900  # only a net: a command that waits for ever must not stop the tests
 STUDY = """
 [study]
 name = "stranger"
@@ -141,6 +141,12 @@ def call(tmp_path: Path, in_process: Callable[..., SimpleNamespace], steplab: Ca
     return ran
 
 
+@pytest.fixture
+def refused(tmp_path: Path, in_process: Callable[..., SimpleNamespace]) -> Callable[..., Any]:
+    """Call a command that must refuse before it starts or listens: it needs no process of its own."""
+    return lambda line: in_process(*line.format(folder=tmp_path / "folder", out=tmp_path / "out").split())
+
+
 def _served(words: list[str]) -> Any:
     """A server's page, or how it refused."""
     with subprocess.Popen([STEPLAB, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -194,12 +200,12 @@ def put_link(place: Path, target: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cache", "checkpoints", "records", "claims", "superseded", "study.toml"])
 def test_a_folder_that_leads_elsewhere_is_refused_by_all(
-    tmp_path: Path, folder: StudyFolder, outside: Path, call: Callable[..., Any], name: str
+    tmp_path: Path, folder: StudyFolder, outside: Path, refused: Callable[..., Any], name: str
 ) -> None:
     put_link(folder.root / name, outside)
     before = tree(outside)
     for line in [line for line in LINES if not line.startswith((*MAKES_A_FOLDER, *WANTS_A_FILE))]:
-        ran = call(line)
+        ran = refused(line)
         assert ran.code == 1, line
         assert f"folder/{name}: is a symbolic link; steplab follows no links in a study's folder" in ran.err, line
         assert one_sentence(ran)
@@ -207,13 +213,13 @@ def test_a_folder_that_leads_elsewhere_is_refused_by_all(
 
 
 def test_a_link_at_a_trial_s_checkpoints_is_refused_by_all(
-    folder: StudyFolder, outside: Path, call: Callable[..., Any]
+    folder: StudyFolder, outside: Path, refused: Callable[..., Any]
 ) -> None:
     folder.checkpoints.mkdir()
     folder.checkpoint(min(records.done(folder))).symlink_to(outside)
     before = tree(outside)
     for line in (*CALLS["run"], *CALLS["analyze"], *CALLS["status"]):
-        ran = call(line)
+        ran = refused(line)
         assert ran.code == 1 and "is a symbolic link" in ran.err
     assert tree(outside) == before
 
@@ -315,7 +321,7 @@ def test_a_spoilt_cache_changes_no_answer(
 @pytest.mark.parametrize("harm", ["fifo", "directory", "not text"])
 @pytest.mark.parametrize("name", ["report", "run", "serve", "status"])  # the commands that read it
 def test_a_study_file_that_is_none_is_one_sentence(
-    folder: StudyFolder, call: Callable[..., Any], name: str, harm: str
+    folder: StudyFolder, refused: Callable[..., Any], name: str, harm: str
 ) -> None:
     folder.study.unlink()
     if harm == "fifo":
@@ -324,7 +330,7 @@ def test_a_study_file_that_is_none_is_one_sentence(
         folder.study.mkdir()
     else:
         folder.study.write_bytes(b"\xff\xfe")
-    ran = call(CALLS[name][0])
+    ran = refused(CALLS[name][0])
     assert ran.code == 1
     assert "folder/study.toml: is " in ran.err and one_sentence(ran)
 

@@ -112,7 +112,7 @@ def _on_a_terminal(*arguments: str) -> str:
             said += chunk
             if not chunk:
                 break
-        process.wait(60)
+        process.wait(180)
     os.close(ours)
     return said.decode()
 

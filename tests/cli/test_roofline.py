@@ -203,6 +203,6 @@ def test_an_imported_study_with_foreign_names_is_one_sentence(
     tmp_path: Path, said: dict[str, str], message: str
 ) -> None:
     (tmp_path / "t.csv").write_text("batch_size,t_iter\n8,0.1\n16,0.2\n")
-    write_study(read_times([tmp_path / "t.csv"], Wishes(said=said)), tmp_path / "theirs", "")
+    write_study(read_times([tmp_path / "t.csv"], Wishes(constants=said)), tmp_path / "theirs", "")
     with pytest.raises(SteplabError, match=message):
         call(app, tmp_path / "theirs", "--machine", "a100")

@@ -20,7 +20,7 @@ from steplab.runner.ranks.pool import Pool
 from steplab_worker.job import TrialJob
 
 PROBE = Path(__file__).with_name("probe.py")
-START_S, PROOF_S = 180.0, 300.0
+START_S, PROOF_S = 600.0, 600.0
 
 
 class Ranks:

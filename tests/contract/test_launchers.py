@@ -27,7 +27,7 @@ from steplab_worker.placement import Placement
 
 MEMBER = Path(__file__).with_name("member.py")
 MEMBERS = (Member(0, "rank", "rank 0"), Member(1, "rank", "rank 1"), Member(2, "scheduler", "scheduler 0"))
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 Start = Callable[..., Launcher]
 

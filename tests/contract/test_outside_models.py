@@ -1,4 +1,7 @@
-"""A model from another distribution: the package that docs/models.md shows, listed, fitted, saved, loaded, missed."""
+"""A model from another distribution: the package that docs/models.md shows, listed, fitted, saved, loaded, missed.
+
+That it keeps the contract of models is tested in `tests/extensions/test_contracts.py`.
+"""
 
 import json
 import os
@@ -87,16 +90,6 @@ def test_it_is_listed_without_being_imported(site, on_path):
     assert offered("report")[-1] == "saturating"
     assert "saturating" in offered("compare") and "saturating" not in offered("auto")
     assert "saturating" not in sys.modules
-
-
-def test_it_keeps_the_contract_of_models(site):
-    files = ["tests/contract/test_models.py", "tests/contract/test_scikit_learn.py"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "saturating", *files]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(site)}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 70  # both files have found it
 
 
 def test_a_saved_one_names_its_package_and_loads_where_that_is_installed(site, on_path):

@@ -134,7 +134,7 @@ def test_interrupting_ends_cleanly(
     for _ in range(times):
         laboratory.send_signal(signal.SIGINT)
         time.sleep(0.1)
-    assert laboratory.wait(30) == 130
+    assert laboratory.wait(120) == 130
     no_orphans()
     assert 1 <= len(records.done(folder)) < 98
     assert len(list(records.all_records(folder))) == len(records.done(folder))

@@ -199,7 +199,7 @@ def test_loader_processes_die_with_their_rank(room: Path, no_orphans: Callable[.
             assert time.monotonic() < deadline
             time.sleep(0.2)
         laboratory.send_signal(signal.SIGKILL)
-    no_orphans(patience_s=60)
+    no_orphans()
 
 
 def _loaders(mark: str) -> list[psutil.Process]:

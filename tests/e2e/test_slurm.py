@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import slurm_box
 from slurm_box import SlurmBox
 
 STEPLAB = Path(sys.executable).with_name("steplab")
@@ -229,3 +230,28 @@ def test_doctor_shows_the_partitions(steplab: Steplab) -> None:
         ("main", True, True), ("urgent", False, True),
     ]  # fmt: skip
     assert not slurm["accounting"]
+
+
+OWNER = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import slurm_box
+with slurm_box.SlurmBox(nodes=1) as box:
+    box.run("sbatch", "--output=/dev/null", "--wrap=srun sleep 1000")
+    while not any(process.name() == "sleep" for process in slurm_box.in_box(box.folder)):
+        time.sleep(0.1)
+    print(box.folder, flush=True)
+    time.sleep(1000)
+"""
+
+
+def test_a_cluster_whose_owner_is_killed_leaves_nothing_behind() -> None:
+    command = [sys.executable, "-c", OWNER, str(Path(slurm_box.__file__).parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        folder = Path(owner.stdout.readline().strip())
+        steps = [process.name() for process in slurm_box.in_box(folder)]
+        owner.kill()
+    assert steps.count("slurmstepd") == 2, "of the batch script and of its step"
+    until(lambda: not folder.exists())
+    assert not list(slurm_box.in_box(folder))

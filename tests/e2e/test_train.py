@@ -20,6 +20,7 @@ from steplab.store import records, tables
 from steplab.store.paths import StudyFolder
 
 STEPLAB = Path(sys.executable).with_name("steplab")
+PACE = 0.6  # an epoch of the law takes a quarter of a second, so a kill comes before its end on a busy machine, too
 REAL = """
 [study]
 name = "real"
@@ -152,7 +153,7 @@ def test_the_table_of_epochs_is_exported_and_the_study_analysed(tmp_path: Path, 
 def test_a_killed_rank_costs_only_the_epochs_since_the_checkpoint(
     tmp_path: Path, steplab: Callable[..., Any], no_orphans: Callable[..., None]
 ) -> None:
-    study, out = law(tmp_path, pace=0.3), tmp_path / "out"
+    study, out = law(tmp_path, pace=PACE), tmp_path / "out"
     laboratory = start(study, out)
     await_epoch(laboratory, out, 3)
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -176,7 +177,7 @@ def test_a_killed_rank_costs_only_the_epochs_since_the_checkpoint(
 def test_a_damaged_checkpoint_is_told_and_the_one_before_or_none_is_used(
     tmp_path: Path, steplab: Callable[..., Any], damaged: int
 ) -> None:
-    study, out = law(tmp_path, pace=0.3), tmp_path / "out"
+    study, out = law(tmp_path, pace=PACE), tmp_path / "out"
     laboratory = start(study, out)
     await_epoch(laboratory, out, 4)
     kill(laboratory)

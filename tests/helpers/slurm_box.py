@@ -2,6 +2,10 @@
 
 It needs Debian's `slurm-wlm` and `munge`, no systemd and no configuration of the machine: key, ports, sockets and
 folders are its own. All nodes have this machine's host name; they differ in SLURMD_NODENAME.
+
+Daemons leave their parent, and a `slurmstepd` outlives its daemon: it hides its variables, ignores SIGTERM and keeps
+trying to tell a controller that is gone. So whatever has the box's configuration or works in its folder is killed, by a
+keeper, which also does so when the box's owner was killed.
 """
 
 from __future__ import annotations
@@ -10,17 +14,18 @@ import contextlib
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 CONFIGURATION = """\
 ClusterName=box
 SlurmctldHost=localhost
@@ -65,6 +70,9 @@ class SlurmBox:
         self.folder = Path(tempfile.mkdtemp(prefix="steplab-slurm-"))
         self.configuration = self.folder / "slurm.conf"
         self.variables = {"SLURM_CONF": str(self.configuration)}
+        self.keeper = subprocess.Popen(
+            [sys.executable, __file__, self.folder], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
+        )
 
     def __enter__(self) -> SlurmBox:
         try:
@@ -108,24 +116,21 @@ class SlurmBox:
 
     def kill_node(self, number: int) -> None:
         """Kill all that a node runs, as a power cut would: its daemon and the processes of its jobs."""
-        (pid,) = _pids(self.folder / f"slurmd-n{number}.pid")
-        os.kill(pid, signal.SIGKILL)
         for process in self.processes(number):
             with contextlib.suppress(psutil.Error):
                 process.kill()
 
     def processes(self, number: int) -> list[psutil.Process]:
-        """What jobs run on a node, those that watch over them first."""
-        mine = []
-        for process in psutil.process_iter():
+        """What runs on a node: its daemon first, then what watches over the jobs, then they."""
+        name, log = f"n{number}", str(self.folder / "log" / f"slurmd-n{number}.log")
+        watchers, jobs = [], []
+        for process in in_box(self.folder):
             with contextlib.suppress(psutil.Error, OSError):
-                variables = process.environ()
-                here = variables.get("SLURM_CONF") == str(self.configuration)
-                if here and variables.get("SLURMD_NODENAME") == f"n{number}":
-                    mine.append(process)
-        watchers = {process.ppid(): process.parent() for process in mine if process.is_running()}
-        daemons = [parent for parent in watchers.values() if parent and "slurmstepd" in parent.name()]
-        return [*daemons, *mine]
+                if process.environ().get("SLURMD_NODENAME") == name:
+                    jobs.append(process)
+                elif log in (file.path for file in process.open_files()):
+                    watchers.append(process)
+        return [*sorted(watchers, key=lambda process: process.name() != "slurmd"), *jobs]
 
     def _daemon(self, *command: str) -> None:
         program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin") or command[0]
@@ -166,35 +171,44 @@ class SlurmBox:
 
     def close(self) -> None:
         """End jobs, daemons and what they started; remove the folder."""
-        with contextlib.suppress(subprocess.SubprocessError, OSError):
-            self.run("scancel", "--full", "--signal=KILL", "--user", str(os.getuid()))
-        nodes = (f"slurmd-n{number}.pid" for number in range(1, self.nodes + 1))
-        pids = [pid for name in (*nodes, "slurmctld.pid", "munge/pid") for pid in _pids(self.folder / name)]
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            _wait(pids)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        assert self.keeper.stdin is not None
+        self.keeper.stdin.close()
+        if self.keeper.wait():
+            raise RuntimeError(f"processes of {self.folder} do not end")
 
 
-def _pids(file: Path) -> list[int]:
-    with contextlib.suppress(OSError, ValueError):
-        return [int(file.read_text())]
-    return []
+def in_box(folder: Path) -> Iterator[psutil.Process]:
+    """Every process of a box: what was told of its configuration, and what works in its folder."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            told = process.environ().get("SLURM_CONF") == str(folder / "slurm.conf")
+            if process.pid != os.getpid() and (told or Path(process.cwd()).is_relative_to(folder)):
+                yield process
 
 
-def _wait(pids: list[int]) -> None:
-    deadline = time.monotonic() + 3
-    while any(map(psutil.pid_exists, pids)) and time.monotonic() < deadline:
+def keep(folder: Path) -> None:
+    """Wait until the box's owner closes it or dies; then end all that is in it and remove its folder."""
+    sys.stdin.read()
+    deadline = time.monotonic() + PATIENCE_S
+    while left := list(in_box(folder)):
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        if time.monotonic() > deadline:
+            sys.exit(f"these do not end: {left}")
         time.sleep(0.05)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def free_ports(count: int) -> list[int]:
     """Ports in a row that nobody has just now."""
     while True:
-        first = 20000 + secrets.randbelow(20000)
+        first = 20000 + secrets.randbelow(12000)  # below those that connections get
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             for port in range(first, first + count):
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
             return list(range(first, first + count))
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]))

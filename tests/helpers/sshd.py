@@ -6,12 +6,13 @@ import contextlib
 import functools
 import os
 import pwd
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from steplab.runner.nets.net import Net, NetHost
 from steplab.runner.nets.shaping import enter
@@ -41,7 +42,7 @@ AcceptEnv STEPLAB_TEST_MARK
 WRAPPER = """#!/bin/sh
 exec nsenter --net=/proc/{owner}/fd/{first} /usr/bin/ssh -F {folder}/config "$@"
 """
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 def inside(net: Net, host: NetHost, command: Sequence[object], **more: object) -> subprocess.Popen[str]:
@@ -116,10 +117,12 @@ class Servers:
         assert inside(self.net, host, ["ip", "link", "set", "eth0", state]).wait() == 0
 
     def stop(self) -> None:
-        """Stop all, with whatever they have started."""
+        """Stop all, with whatever they have started: a connection's process has a session of its own."""
         for process in self.running.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                server = psutil.Process(process.pid)
+                for each in (server, *server.children(recursive=True)):
+                    each.kill()
             process.wait()
 
 

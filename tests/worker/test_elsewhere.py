@@ -22,7 +22,7 @@ def kept(*command: str) -> tuple[int, str]:
         keeper.stdin.write("secret\n")
         keeper.stdin.flush()
         printed = keeper.stdout.read()
-        return keeper.wait(timeout=60), printed
+        return keeper.wait(timeout=180), printed
 
 
 def test_a_member_gets_a_folder_and_the_token_that_is_on_no_command_line() -> None:
@@ -48,5 +48,5 @@ def test_the_end_of_the_line_is_the_members_end(tmp_path: Path, no_orphans: Call
     assert keeper.stdin is not None
     keeper.stdin.write(b"secret\n")
     keeper.stdin.close()
-    assert keeper.wait(timeout=60) == -signal.SIGKILL
+    assert keeper.wait(timeout=180) == -signal.SIGKILL
     no_orphans()

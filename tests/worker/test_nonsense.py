@@ -32,7 +32,7 @@ from steplab_worker.messages import (
 )
 from steplab_worker.placement import Placement
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 OPEN = encode(Open(GroupJob("synthetic", 0, 1, 1, (Placement("here", 0, "127.0.0.1"),))))
 OPTIONS = {name: said["default"] for name, said in synthetic.DECLARATION["factors"].items()}
 NETWORK = {name: option.default for name, option in networks.module("mlp").OPTIONS.items()}

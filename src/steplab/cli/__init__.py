@@ -44,7 +44,8 @@ def command_extensions() -> Mapping[str, Extension]:
 
 def listed() -> dict[str, Path]:
     """All commands that can be called and their files, our own first."""
-    added = {name: found.file for name, found in command_extensions().items() if found.file and not found.problem}
+    usable = ((name, extension) for name, extension in command_extensions().items() if not extension.problem)
+    added = {name: extension.file for name, extension in usable if extension.file}
     return command_files() | added
 
 

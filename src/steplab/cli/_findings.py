@@ -128,12 +128,14 @@ def phases(view: View) -> None:
     rows = [[_label(group.factors, analysis.varied), *_shares(group, names)] for group in view.shown(groups)]
     console().print(table([_heading(analysis.varied), *names], rows, title="where a step's time goes (phased mode)"))
     view.rest(groups)
-    apart = sorted((group for group in groups if group.phased_apart), key=lambda one: -abs(one.observer_cost or 0.0))
+    apart = sorted(
+        (group for group in groups if group.phased_apart), key=lambda group: -abs(group.observer_cost or 0.0)
+    )
     for group in apart[:3]:
         text = f"the shares are of the phased step, which is {group.phased_apart}."
         console().print(f"{_label(group.factors, analysis.varied)}: {text}", markup=False)
-    for one in analysis.unexplained[:3]:
-        console().print(f"{_label(one.factors, analysis.varied)}: {one.sentence}", markup=False)
+    for gap in analysis.unexplained[:3]:
+        console().print(f"{_label(gap.factors, analysis.varied)}: {gap.sentence}", markup=False)
 
 
 def _shares(group: Group, names: Sequence[str]) -> list[str]:
@@ -146,13 +148,13 @@ def scaling(view: View) -> None:
     series = view.analysis.scaling
     if not series:
         return
-    names = tuple(name for name in view.analysis.varied if any(name in one.factors for one in series))
-    rows = [row for one in view.shown(series) for row in _points(one, names)]
+    names = tuple(name for name in view.analysis.varied if any(name in curve.factors for curve in series))
+    rows = [row for curve in view.shown(series) for row in _points(curve, names)]
     columns = [_heading(names), "N", "t_iter", "S", "95 %", "eff.", "S-SGD", "hidden", "LIF"]
     title = "speed-up: measured, and by the S-SGD formulas (all added; overlap hides all it can)"
     console().print(table(columns, rows, title=title))
     view.rest(series)
-    _laws([one for one in view.shown(series) if len(one.points) >= WORKERS_OF_A_LAW], names)
+    _laws([curve for curve in view.shown(series) if len(curve.points) >= WORKERS_OF_A_LAW], names)
 
 
 def _laws(series: Sequence[Scaling], names: Sequence[str]) -> None:
@@ -161,17 +163,17 @@ def _laws(series: Sequence[Scaling], names: Sequence[str]) -> None:
         return
     columns = [_heading(names), "S(N)", "law", "serial", "95 %", "q", "95 %"]
     title = "laws of scaling (full bar: ideal; serial: share that does not scale; q ideal −1)"
-    console().print(table(columns, [_law(one, names) for one in series], title=title))
+    console().print(table(columns, [_law(curve, names) for curve in series], title=title))
     _notes(series)
 
 
-def _points(one: Scaling, names: Sequence[str]) -> list[list[str]]:
-    made = []
-    for at, point in enumerate(one.points):
+def _points(curve: Scaling, names: Sequence[str]) -> list[list[str]]:
+    rows = []
+    for at, point in enumerate(curve.points):
         s, e = point.speedup, point.efficiency
-        made.append(
+        rows.append(
             [
-                _label(one.factors, names) if at == 0 else "",
+                _label(curve.factors, names) if at == 0 else "",
                 str(point.workers),
                 seconds(point.t_iter.median),
                 f"{s.value:.2f}" if s else "",
@@ -181,20 +183,20 @@ def _points(one: Scaling, names: Sequence[str]) -> list[list[str]]:
                 f"{point.lif.value:.2f}" if point.lif else "",
             ]
         )
-    return made
+    return rows
 
 
-def _law(one: Scaling, names: Sequence[str]) -> list[str]:
-    known = [point.speedup.value for point in one.points if point.speedup]
-    serial = one.law.serial if one.law else None
+def _law(curve: Scaling, names: Sequence[str]) -> list[str]:
+    known = [point.speedup.value for point in curve.points if point.speedup]
+    serial = curve.law.serial if curve.law else None
     return [
-        _label(one.factors, names),
-        spark(known, float(one.points[-1].workers)),
-        one.law.name if one.law else "",
+        _label(curve.factors, names),
+        spark(known, float(curve.points[-1].workers)),
+        curve.law.name if curve.law else "",
         f"{serial.value:.3f}" if serial else "",
         _edges(serial),
-        f"{one.power.value:.2f}" if one.power else "",
-        _edges(one.power),
+        f"{curve.power.value:.2f}" if curve.power else "",
+        _edges(curve.power),
     ]
 
 
@@ -206,32 +208,32 @@ def _edges(estimate: Estimate | None) -> str:
 
 def _notes(series: Sequence[Scaling]) -> None:
     """What must be said beside the laws and regressions, each only once."""
-    said = [f"law: {one.law.note}" for one in series if one.law and one.law.note]
-    said += [
-        f"t = β0 + β1·N + β2·LIF: {one.regression.note}" for one in series if one.regression and one.regression.note
-    ]
-    for text in list(dict.fromkeys(said))[:4]:
+    notes = [f"law: {curve.law.note}" for curve in series if curve.law and curve.law.note]
+    regressions = [curve.regression for curve in series if curve.regression and curve.regression.note]
+    notes += [f"t = β0 + β1·N + β2·LIF: {regression.note}" for regression in regressions]
+    for text in list(dict.fromkeys(notes))[:4]:
         console().print(text, markup=False)
 
 
 def why(view: View) -> None:
     """Why more workers are slower, and what would help; the least efficient configurations first."""
-    found, show = view.analysis.why, console()
-    if not found:
+    reasons, show = view.analysis.why, console()
+    if not reasons:
         show.print("There is no configuration with several workers and one with a single worker to compare it with.")
         return
-    for one in found[: view.most and min(view.most, 5)]:
+    for reason in reasons[: view.most and min(view.most, 5)]:
         show.print(
-            f"\n{_label(one.factors, view.analysis.varied) or 'the only configuration'}: {one.answer}", markup=False
+            f"\n{_label(reason.factors, view.analysis.varied) or 'the only configuration'}: {reason.answer}",
+            markup=False,
         )
-        _causes(one)
-    if view.most is not None and len(found) > min(view.most, 5):
-        show.print(f"… and {len(found) - min(view.most, 5)} more (--all shows them)")
+        _causes(reason)
+    if view.most is not None and len(reasons) > min(view.most, 5):
+        show.print(f"… and {len(reasons) - min(view.most, 5)} more (--all shows them)")
 
 
-def _causes(one: Why) -> None:
+def _causes(reason: Why) -> None:
     show = console()
-    if one.causes:
+    if reason.causes:
         rows = [
             [
                 cause.title,
@@ -240,17 +242,17 @@ def _causes(one: Why) -> None:
                 f"{cause.share:.0%}",
                 "" if cause.sure else "one replicate" if cause.amount.low is None else "within noise",
             ]
-            for cause in one.causes
+            for cause in reason.causes
             if not cause.amount.nothing
         ]
         show.print(table(["cause", "per step", "95 % interval", "share", "doubt"], rows))
-    for help_ in one.helps[:3]:
+    for help_ in reason.helps[:3]:
         kind = "measured" if help_.measured else "predicted"
         ends = "" if help_.low is None else f", {help_.low:.2f} to {help_.high:.2f}"
         text = f"  {help_.gain:.2f} × the throughput ({kind}{ends}): {help_.action}. {_capital(help_.how)}."
         show.print(text, markup=False)
-    if one.fair:
-        show.print(f"  {one.fair}", markup=False)
+    if reason.fair:
+        show.print(f"  {reason.fair}", markup=False)
 
 
 def _seconds(value: float | None) -> str:
@@ -264,25 +266,25 @@ def _capital(text: str) -> str:
 
 def frameworks(view: View) -> None:
     """Frameworks in order, then compared pair by pair."""
-    found = view.analysis.frameworks
-    if not found:
+    pairs = view.analysis.frameworks
+    if not pairs:
         return
     _ranking(view)
     names = tuple(name for name in view.analysis.varied if name != "framework")
     rows = [
         [
-            f"{one.first} / {one.second}",
-            one.measure,
-            "all" if one.factors is None else _label(one.factors, names),
-            f"{one.ratio:.2f}",
-            "" if one.low is None or one.high is None else f"{one.low:.2f}–{one.high:.2f}",
-            "real" if one.real else "",
+            f"{pair.first} / {pair.second}",
+            pair.measure,
+            "all" if pair.factors is None else _label(pair.factors, names),
+            f"{pair.ratio:.2f}",
+            "" if pair.low is None or pair.high is None else f"{pair.low:.2f}–{pair.high:.2f}",
+            "real" if pair.real else "",
         ]
-        for one in view.shown(found)
+        for pair in view.shown(pairs)
     ]
     columns = ["frameworks", "measure", _heading(names), "ratio", "95 % of all", "verdict"]
     console().print(table(columns, rows, title="frameworks, paired by configuration and replicate", left=3))
-    view.rest(found)
+    view.rest(pairs)
 
 
 def _ranking(view: View) -> None:
@@ -297,24 +299,24 @@ def _ranking(view: View) -> None:
 
 def effects(view: View) -> None:
     """Main effects: by which factor a level multiplies the step time."""
-    found = view.analysis.effects
-    if not found:
+    all_effects = view.analysis.effects
+    if not all_effects:
         for text in describe(view.analysis.designed):
             console().print(text, markup=False)
         return
     rows = [
         [
-            one.factor,
-            f"{one.level} / {one.reference}",
-            f"{one.ratio:.2f}",
-            f"{one.low:.2f}–{one.high:.2f}",
-            "real" if one.differs else "",
+            effect.factor,
+            f"{effect.level} / {effect.reference}",
+            f"{effect.ratio:.2f}",
+            f"{effect.low:.2f}–{effect.high:.2f}",
+            "real" if effect.differs else "",
         ]
-        for one in view.shown(found)
+        for effect in view.shown(all_effects)
     ]
     title = "main effects on the step time (ratios)"
     console().print(table(["factor", "levels", "ratio", "95 % of all", "verdict"], rows, title=title, left=2))
-    view.rest(found)
+    view.rest(all_effects)
     if view.analysis.designed.anova:
         rows = [list(row) for row in table_rows(view.analysis.designed)]
         console().print(table(list(TABLE_COLUMNS), rows, title="analysis of variance"))
@@ -324,18 +326,18 @@ def effects(view: View) -> None:
 
 def imbalance(view: View) -> None:
     """Which rank waits for which, and where the slow one spends its time."""
-    for one in view.analysis.imbalance:
-        doubt = f" (the trial is {one.verdict})" if one.verdict not in (None, "clean") else ""
-        console().print(f"imbalance, trial {one.trial}: {one.sentence}; LIF {one.lif:.2f}{doubt}", markup=False)
+    for trial in view.analysis.imbalance:
+        doubt = f" (the trial is {trial.verdict})" if trial.verdict not in (None, "clean") else ""
+        console().print(f"imbalance, trial {trial.trial}: {trial.sentence}; LIF {trial.lif:.2f}{doubt}", markup=False)
 
 
 def noise(view: View) -> None:
     """How noisy the study is."""
-    one = view.analysis.noise
-    parts = [f"noise: {one.verdict}"]
-    parts += [f"between replicates {by(math.exp(one.between))}"] if one.between is not None else []
-    parts += [f"within a trial {by(1 + one.within)}"] if one.within is not None else []
-    parts += [f"other programs {one.others:.0%} of the machine"] if one.others is not None else []
+    judged = view.analysis.noise
+    parts = [f"noise: {judged.verdict}"]
+    parts += [f"between replicates {by(math.exp(judged.between))}"] if judged.between is not None else []
+    parts += [f"within a trial {by(1 + judged.within)}"] if judged.within is not None else []
+    parts += [f"other programs {judged.others:.0%} of the machine"] if judged.others is not None else []
     console().print(", ".join(parts), markup=False)
 
 

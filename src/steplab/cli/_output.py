@@ -50,7 +50,7 @@ def print_json(document: object) -> None:
     except orjson.JSONEncodeError:
         content = orjson.dumps(_whole(document), option=options)
     unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    coded = (STEERING if unicode else NOT_ASCII).sub(lambda found: json.dumps(found[0])[1:-1], content.decode())
+    coded = (STEERING if unicode else NOT_ASCII).sub(lambda match: json.dumps(match[0])[1:-1], content.decode())
     # json.dumps leaves one control character as it is.
     sys.stdout.write(coded.replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
@@ -63,9 +63,9 @@ def _whole(value: object) -> object:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
-        return {_whole(key): _whole(one) for key, one in value.items()}
+        return {_whole(key): _whole(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole(one) for one in value]
+        return [_whole(item) for item in value]
     return _whole(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
 
 
@@ -104,16 +104,16 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
         # Text gives way first: it can be broken between words, and a number in two lines is another number.
         if i < left:
-            made.add_column(column, overflow="fold")
+            drawn.add_column(column, overflow="fold")
         else:
-            made.add_column(column, justify="right", overflow="ellipsis", no_wrap=True)
+            drawn.add_column(column, justify="right", overflow="ellipsis", no_wrap=True)
     for row in rows:
-        made.add_row(*("-" if cell is None else str(cell) for cell in row))
-    return made
+        drawn.add_row(*("-" if cell is None else str(cell) for cell in row))
+    return drawn
 
 
 def filled_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", left: int = 1) -> Table:

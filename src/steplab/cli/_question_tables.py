@@ -20,23 +20,23 @@ def accuracy_table(analysis: Analysis, most: int | None) -> None:
         return
     names = analysis.varied
     columns = [_heading(names), "reached", "epochs", "seconds", "95 % interval", "best", "standing"]
-    rows = [_accuracy_row(one, names, training.target) for one in training.configurations[:most]]
+    rows = [_accuracy_row(configuration, names, training.target) for configuration in training.configurations[:most]]
     goal = "no target" if training.target is None else f"target {training.target:.4g}"
     console().print(table(columns, rows, title=f"time to accuracy ({goal}; training without validation)"))
     _rest(len(training.configurations), most)
 
 
-def _accuracy_row(one: TimeToAccuracy, names: Sequence[str], target: float | None) -> list[str]:
-    epochs = one.epochs
+def _accuracy_row(row: TimeToAccuracy, names: Sequence[str], target: float | None) -> list[str]:
+    epochs = row.epochs
     spread = "" if epochs is None or epochs.low == epochs.high else f" ({epochs.low:g}–{epochs.high:g})"
     return [
-        _label(one.factors, names),
-        "" if target is None else f"{one.reached} of {one.runs}",
-        f"{one.trained_epochs}" if target is None else "" if epochs is None else f"{epochs.median:g}{spread}",
-        seconds(one.trained_s) if target is None else "" if one.seconds is None else seconds(one.seconds.median),
-        span(*one.seconds.ends) if one.seconds and one.seconds.ends else "",
-        f"{one.best.median:.4f}",
-        "" if target is None else STANDINGS[one.standing],
+        _label(row.factors, names),
+        "" if target is None else f"{row.reached} of {row.runs}",
+        f"{row.trained_epochs}" if target is None else "" if epochs is None else f"{epochs.median:g}{spread}",
+        seconds(row.trained_s) if target is None else "" if row.seconds is None else seconds(row.seconds.median),
+        span(*row.seconds.ends) if row.seconds and row.seconds.ends else "",
+        f"{row.best.median:.4f}",
+        "" if target is None else STANDINGS[row.standing],
     ]
 
 
@@ -48,19 +48,19 @@ def latency_table(analysis: Analysis, most: int | None) -> None:
     names = analysis.varied
     latencies = inference.latencies
     columns = [_heading(names), "p50", "95 % interval", "p95", "p99", "samples/s", "standing"]
-    rows = [_latency_row(one, names) for one in latencies[:most]]
+    rows = [_latency_row(latency, names) for latency in latencies[:most]]
     console().print(table(columns, rows, title="latency of a batch"))
     _rest(len(latencies), most)
 
 
-def _latency_row(one: Latency, names: Sequence[str]) -> list[str]:
+def _latency_row(latency: Latency, names: Sequence[str]) -> list[str]:
     return [
-        _label(one.factors, names),
-        seconds(one.p50.median),
-        span(*one.p50.ends) if one.p50.ends else "",
-        *(_median(value) for value in (one.p95, one.p99)),
-        "" if one.throughput is None else count(one.throughput),
-        one.standing,
+        _label(latency.factors, names),
+        seconds(latency.p50.median),
+        span(*latency.p50.ends) if latency.p50.ends else "",
+        *(_median(value) for value in (latency.p95, latency.p99)),
+        "" if latency.throughput is None else count(latency.throughput),
+        latency.standing,
     ]
 
 

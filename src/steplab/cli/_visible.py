@@ -15,7 +15,7 @@ def visible(text: str) -> str:
     >>> print(visible("red: \x1b[31m, a bell: \x07"))
     red: \x1b[31m, a bell: \x07
     """
-    return STEERING.sub(lambda found: escaped(found[0]), text)
+    return STEERING.sub(lambda match: escaped(match[0]), text)
 
 
 def escaped(sign: str) -> str:

@@ -46,12 +46,12 @@ def make(
 
     Example: steplab data make cifar10 --samples 5000 --out cifar10
     """
-    made = steplab.make_dataset(name, out, samples, seed)
+    dataset = steplab.make_dataset(name, out, samples, seed)
     if json:
-        print_json(made.document())
+        print_json(dataset.document())
         return
-    sizes = f"{made.train:,} training and {made.test:,} test samples"
-    console().print(f"{name}: {sizes} in {out}, {made.seconds:.1f} s")
+    sizes = f"{dataset.train:,} training and {dataset.test:,} test samples"
+    console().print(f"{name}: {sizes} in {out}, {dataset.seconds:.1f} s")
     next_step(shell("steplab", "data", "check", out))
 
 
@@ -65,19 +65,19 @@ def check(
 
     Example: steplab data check cifar10
     """
-    found = steplab.check_dataset(folder, name)
+    dataset = steplab.check_dataset(folder, name)
     if json:
-        print_json(found)
+        print_json(dataset)
         return
-    _show(found)
+    _show(dataset)
 
 
-def _show(found: DataCheck) -> None:
+def _show(dataset: DataCheck) -> None:
     out = console()
-    kind = {True: ", the published images", False: ", not the published images", None: ""}[found.original]
-    out.print(f"{found.name}: {found.files:,} files, {found.bytes:,} bytes, all readable{kind}")
-    rows = [(one.split, f"{one.samples:,}", one.classes, one.fewest, one.most) for one in found.splits]
+    kind = {True: ", the published images", False: ", not the published images", None: ""}[dataset.original]
+    out.print(f"{dataset.name}: {dataset.files:,} files, {dataset.bytes:,} bytes, all readable{kind}")
+    rows = [(split.split, f"{split.samples:,}", split.classes, split.fewest, split.most) for split in dataset.splits]
     out.print(table(("split", "samples", "classes", "fewest of a class", "most"), rows))
-    for path, checksum in found.checksums.items():
+    for path, checksum in dataset.checksums.items():
         out.print(f"sha256 {checksum[:16]}…  {path}", markup=False)
-    out.print(f"sha256 of all  {found.sha256}")
+    out.print(f"sha256 of all  {dataset.sha256}")

@@ -44,15 +44,15 @@ def diff(
     """
     allowed = _share(fail_above) if fail_above else None
     studies = steplab.open(before), steplab.open(after)
-    found = steplab.diff(*studies, allowed)
+    difference = steplab.diff(*studies, allowed)
     for study in studies:
         tell(study.unreadable)
     if as_json:
-        print_json(found.document())
+        print_json(difference.document())
     else:
-        _show(found, None if every else SHOWN)
+        _show(difference, None if every else SHOWN)
         next_step(shell("steplab", "analyze", after))
-    if found.too_slow:
+    if difference.too_slow:
         raise typer.Exit(SLOWER)
 
 
@@ -64,11 +64,11 @@ def _share(text: str) -> float:
         raise InputError(f"{text!r} is not a share", where="--fail-above", hint="write it like 5%") from None
 
 
-def _show(found: steplab.StudyDifference, most: int | None) -> None:
+def _show(compared: steplab.StudyDifference, most: int | None) -> None:
     from steplab.api.results.difference import COLUMNS, cells, label
 
-    screen, difference = console(), found.difference
-    for sentence in found.sentences:
+    screen, difference = console(), compared.difference
+    for sentence in compared.sentences:
         screen.print(sentence, markup=False)
     rows = _most_changed(difference.changes, most)
     if rows:
@@ -78,7 +78,7 @@ def _show(found: steplab.StudyDifference, most: int | None) -> None:
     if len(rows) < len(difference.changes):
         screen.print(f"… and {len(difference.changes) - len(rows)} more (--all shows them)")
     if difference.surroundings:
-        body = [[one.what, one.before or "-", one.after or "-"] for one in difference.surroundings]
+        body = [[change.what, change.before or "-", change.after or "-"] for change in difference.surroundings]
         screen.print(table(["what else differs", "before", "after"], body, left=3))
 
 

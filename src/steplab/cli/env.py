@@ -57,8 +57,8 @@ def create(
     rows = []
     for name in names:
         with _elapsed(f"{name}: installing") as say:
-            made = steplab.create_environment(name, say, version=version, packages=packages or (), name=called)
-        rows.append(made)
+            environment = steplab.create_environment(name, say, version=version, packages=packages or (), name=called)
+        rows.append(environment)
     _show(rows, as_json)
     if not as_json:
         next_step("steplab run STUDY.toml")

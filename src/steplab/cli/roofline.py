@@ -78,7 +78,7 @@ def _show(drawn: steplab.Rooflines, every: bool) -> None:
     from steplab.cli import _roofline_view as view
 
     view.show_ceilings(drawn.ceilings)
-    for one in drawn.rooflines if every else drawn.rooflines[:SHOWN]:
-        view.show(one, every)
+    for roofline in drawn.rooflines if every else drawn.rooflines[:SHOWN]:
+        view.show(roofline, every)
     if len(drawn.rooflines) > SHOWN and not every:
         console().print(f"{len(drawn.rooflines) - SHOWN} more configurations: --all shows them", markup=False)

@@ -26,9 +26,9 @@ def serve(
     Example: steplab serve runs/demo
     """
 
-    def ready(url: str, found: int) -> None:
+    def ready(url: str, taken: int) -> None:
         if as_json:
-            print_json({"folder": str(folder), "url": url, "port": found})
+            print_json({"folder": str(folder), "url": url, "port": taken})
         else:
             console().print(f"serving {folder} at {url} (Ctrl-C ends it)", markup=False, soft_wrap=True)
 

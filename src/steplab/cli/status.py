@@ -27,53 +27,53 @@ def status(
 
     Example: steplab status runs/demo
     """
-    found = steplab.open(folder).status(most=None if as_json else SHOWN)
-    tell(found.unreadable)
+    study = steplab.open(folder).status(most=None if as_json else SHOWN)
+    tell(study.unreadable)
     if as_json:
-        print_json(found.document())
+        print_json(study.document())
         return
-    _show(found)
-    _show_jobs(found)
-    if found.unjudged:
-        console().print(f"the times of {found.unjudged} trials were not looked at: `steplab analyze {folder}` does")
-    next_step(_next(found, folder))
+    _show(study)
+    _show_jobs(study)
+    if study.unjudged:
+        console().print(f"the times of {study.unjudged} trials were not looked at: `steplab analyze {folder}` does")
+    next_step(_next(study, folder))
 
 
-def _next(found: steplab.StudyStatus, folder: Path) -> str:
+def _next(study: steplab.StudyStatus, folder: Path) -> str:
     """What to do: go on, try again what failed, or analyse."""
-    elsewhere = ("--executor", "slurm") if found.jobs else ()
+    elsewhere = ("--executor", "slurm") if study.jobs else ()
     again = shell("steplab", "run", folder / "study.toml", "--out", folder, *elsewhere)
-    if found.counts.left:
+    if study.counts.left:
         return again
-    return f"{again} --retry-failed" if found.counts.failed else shell("steplab", "analyze", folder)
+    return f"{again} --retry-failed" if study.counts.failed else shell("steplab", "analyze", folder)
 
 
-def _show(found: steplab.StudyStatus) -> None:
+def _show(study: steplab.StudyStatus) -> None:
     """Counts first, then what went wrong and what is doubtful."""
     show = console()
-    show.print(str(found))
-    if found.doubtful:
-        show.print(f"{found.doubtful} of the measured trials are doubtful, {found.bad} of these bad")
-    unmeasured = (*found.failures, *found.refusals)[:SHOWN]
+    show.print(str(study))
+    if study.doubtful:
+        show.print(f"{study.doubtful} of the measured trials are doubtful, {study.bad} of these bad")
+    unmeasured = (*study.failures, *study.refusals)[:SHOWN]
     if unmeasured:
-        rows = [[t.trial[:SHORT], t.status, t.reason, _varying(t.config, found)] for t in unmeasured]
+        rows = [[t.trial[:SHORT], t.status, t.reason, _varying(t.config, study)] for t in unmeasured]
         show.print(table(["trial", "status", "reason", "configuration"], rows, left=4))
-    if found.doubts:
-        rows = [[t.trial[:SHORT], t.verdict, t.doubts, _varying(t.config, found)] for t in found.doubts]
+    if study.doubts:
+        rows = [[t.trial[:SHORT], t.verdict, t.doubts, _varying(t.config, study)] for t in study.doubts]
         show.print(table(["trial", "verdict", "doubts", "configuration"], rows, left=4))
 
 
-def _varying(config: Config, found: steplab.StudyStatus) -> str:
+def _varying(config: Config, study: steplab.StudyStatus) -> str:
     """The factors of a trial that tell it from others."""
-    return describe({name: level for name, level in config.items() if name in found.varied})
+    return describe({name: level for name, level in config.items() if name in study.varied})
 
 
-def _show_jobs(found: steplab.StudyStatus) -> None:
+def _show_jobs(study: steplab.StudyStatus) -> None:
     """Jobs on a cluster: those that are done only counted."""
-    if not found.jobs:
+    if not study.jobs:
         return
-    states = Counter(job.state for job in found.jobs)
+    states = Counter(job.state for job in study.jobs)
     console().print("jobs: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items())), markup=False)
-    rows = [[job.job, job.state, job.shape, job.detail] for job in found.jobs if job.state != "done"]
+    rows = [[job.job, job.state, job.shape, job.detail] for job in study.jobs if job.state != "done"]
     if rows:
         console().print(table(["job", "", "shape", ""], rows[-SHOWN:], left=4))

@@ -68,8 +68,8 @@ def _declared(extension: Extension) -> Extension:
     return extension.broken(f"its factor {taken[0]!r} is one that every trial has") if taken else extension
 
 
-def _usable(found: Mapping[str, Extension]) -> list[str]:
-    return [name for name, extension in found.items() if not extension.problem]
+def _usable(extensions: Mapping[str, Extension]) -> list[str]:
+    return [name for name, extension in extensions.items() if not extension.problem]
 
 
 def broken_extension(factor: str, level: object) -> str:
@@ -82,8 +82,9 @@ def broken_extension(factor: str, level: object) -> str:
 
 def distributions(framework: str, network: str) -> dict[str, str]:
     """Which distributions, in which version, a framework and a network come from, if they are extensions."""
-    found = {"framework": framework_extensions().get(framework), "network": network_extensions().get(network)}
-    return {f"{kind}_distribution": added.distribution for kind, added in found.items() if added and not added.problem}
+    extensions = {"framework": framework_extensions().get(framework), "network": network_extensions().get(network)}
+    usable = ((kind, extension) for kind, extension in extensions.items() if extension and not extension.problem)
+    return {f"{kind}_distribution": extension.distribution for kind, extension in usable}
 
 
 def adapter_file(name: str) -> str:

@@ -85,7 +85,7 @@ def _deeper(declaration: Mapping[str, Any]) -> str:
         or _among("strategies", declaration["strategies"], STRATEGIES)
         or _among("precisions", declaration.get("precisions", ()), PRECISIONS)
         or ("" if isinstance(declaration["layers"], list) or declaration["layers"] == "all" else "has odd 'layers'")
-        or next(filter(None, (_factor(name, said) for name, said in declaration["factors"].items())), "")
+        or next(filter(None, (_factor(name, fields) for name, fields in declaration["factors"].items())), "")
     )
 
 
@@ -94,7 +94,7 @@ def _among(key: str, values: Iterable[object], right: Iterable[object]) -> str:
     return f"has {wrong[0]!r} among {key!r} ({allowed(right)})" if wrong else ""
 
 
-def _factor(name: object, said: object) -> str:
-    if not isinstance(said, dict) or not {"default", "help"} <= set(said):
+def _factor(name: object, fields: object) -> str:
+    if not isinstance(fields, dict) or not {"default", "help"} <= set(fields):
         return f"has a factor {name!r} without default and help"
-    return _among(f"factors[{name}]", said, OPTION)
+    return _among(f"factors[{name}]", fields, OPTION)

@@ -33,7 +33,7 @@ def readable(name: str) -> str:
     >>> print(readable("caf\udce9"))
     caf\xe9
     """
-    return re.sub("[\ud800-\udfff]", lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", name)
+    return re.sub("[\ud800-\udfff]", lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", name)
 
 
 def read_regular(path: Path, limit: int) -> bytes:

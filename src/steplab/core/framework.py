@@ -61,11 +61,11 @@ class Framework:
         """
         if ranks == 1:
             return {}
-        counts = {role: self._number(said, options) for role, said in self.roles.items()}
+        counts = {role: self._number(count, options) for role, count in self.roles.items()}
         return {role: count or ranks for role, count in counts.items()}
 
-    def _number(self, said: int | str, options: Mapping[str, Any]) -> int:
-        return int(options.get(said, self.factors[said].default)) if isinstance(said, str) else said
+    def _number(self, count: int | str, options: Mapping[str, Any]) -> int:
+        return int(options.get(count, self.factors[count].default)) if isinstance(count, str) else count
 
     @property
     def installs(self) -> tuple[tuple[str, ...], ...]:
@@ -101,10 +101,10 @@ def read_framework(name: str, file: Path) -> Framework:
     )
 
 
-def _listed(said: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    return {name: tuple(values) if isinstance(values, list) else (values,) for name, values in said.items()}
+def _listed(levels: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {name: tuple(values) if isinstance(values, list) else (values,) for name, values in levels.items()}
 
 
-def _option(said: dict[str, object]) -> Option:
-    levels = said.get("levels")
-    return Option(**{**said, "levels": tuple(levels) if isinstance(levels, list) else None})  # type: ignore[arg-type]
+def _option(fields: dict[str, object]) -> Option:
+    levels = fields.get("levels")
+    return Option(**{**fields, "levels": tuple(levels) if isinstance(levels, list) else None})  # type: ignore[arg-type]

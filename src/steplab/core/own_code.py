@@ -95,8 +95,8 @@ class CodeIdentity:
     @property
     def entries(self) -> dict[str, Level]:
         """What it adds to a trial's configuration."""
-        made: dict[str, Level] = {CODE: self.code}
-        return made | {SAMPLE: self.sample} if self.sample else made
+        entries: dict[str, Level] = {CODE: self.code}
+        return entries | {SAMPLE: self.sample} if self.sample else entries
 
 
 @dataclass(frozen=True)

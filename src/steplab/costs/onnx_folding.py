@@ -21,16 +21,16 @@ def fold(model: Any) -> bool:
     """Replace integer operators whose inputs are known by constants; whether there were any."""
     from onnx import helper, numpy_helper
 
-    known, shapes, found = _constants(model.graph), _shapes(model.graph), False
+    known, shapes, folded = _constants(model.graph), _shapes(model.graph), False
     for place, node in enumerate(model.graph.node):
         value = None if node.op_type == "Constant" else _value(node, known, shapes)
         if value is None or value.size > SMALL or len(node.output) != 1:
             continue
-        known[node.output[0]], found = value, True
+        known[node.output[0]], folded = value, True
         tensor = numpy_helper.from_array(np.array(value, order="C"))
         constant = helper.make_node("Constant", [], list(node.output), node.name, value=tensor)
         model.graph.node[place].CopyFrom(constant)
-    return found
+    return folded
 
 
 def _value(node: Any, known: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> Array | None:

@@ -187,8 +187,9 @@ def _gemm(node: Any, tensors: Tensors) -> Meaning:
     weights = _learned(node, tensors, "input", "weight", "bias")
     if not any(weight.role == "weight" for weight in weights):
         return Meaning("matmul", {})
-    turned = bool(_attribute(node, "transB", 0))
-    return Meaning("dense", {}, tuple(_turned(one) if one.role == "weight" and not turned else one for one in weights))
+    if not _attribute(node, "transB", 0):
+        weights = tuple(_turned(weight) if weight.role == "weight" else weight for weight in weights)
+    return Meaning("dense", {}, weights)
 
 
 def _turned(weight: Weight) -> Weight:

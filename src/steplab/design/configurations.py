@@ -110,9 +110,9 @@ class Configurations(Sequence[dict[str, Level]]):
         alike = self.distinct(names)
         added = [entries(self[int(row)]) for row in alike.first]
         columns = dict(self.columns)
-        for name in dict.fromkeys(name for one in added for name in one):
-            levels = list(dict.fromkeys(one[name] for one in added if name in one))
-            codes = np.array([levels.index(one[name]) if name in one else NONE for one in added])
+        for name in dict.fromkeys(name for entry in added for name in entry):
+            levels = list(dict.fromkeys(entry[name] for entry in added if name in entry))
+            codes = np.array([levels.index(entry[name]) if name in entry else NONE for entry in added])
             columns[name] = Column(levels, codes.astype(small_type(len(levels)))[alike.which])
         return Configurations(columns)
 

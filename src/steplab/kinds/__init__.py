@@ -19,8 +19,8 @@ def named(name: str) -> type[TrialKind]:
     >>> named("infer").learns
     False
     """
-    found: type[TrialKind] = importlib.import_module(f"{__name__}.{name}").KIND
-    return found
+    kind: type[TrialKind] = importlib.import_module(f"{__name__}.{name}").KIND
+    return kind
 
 
 def every() -> list[type[TrialKind]]:

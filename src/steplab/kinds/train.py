@@ -245,7 +245,7 @@ class TrainingDirector:
 
     def _reached(self) -> bool:
         target = self.train.target_accuracy
-        seen = [one.validation_accuracy for one in self.epochs if one.validation_accuracy is not None]
+        seen = [epoch.validation_accuracy for epoch in self.epochs if epoch.validation_accuracy is not None]
         return target is not None and any(accuracy >= target for accuracy in seen)
 
 

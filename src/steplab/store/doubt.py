@@ -72,9 +72,9 @@ def verdict(doubts: list[Doubt]) -> Verdict:
 
 def doubts(record: Record, native: Series) -> list[Doubt]:
     """All that speaks against the trial, what concerns its times first."""
-    found = [_spread(native.spread), _drift(native), _outliers(native), _precision(record, native)]
-    found += [_warmup(record), _others(other_cpu_share(record)), _throttled(record.throttled)]
-    return [doubt for doubt in found if doubt is not None]
+    judged = [_spread(native.spread), _drift(native), _outliers(native), _precision(record, native)]
+    judged += [_warmup(record), _others(other_cpu_share(record)), _throttled(record.throttled)]
+    return [doubt for doubt in judged if doubt is not None]
 
 
 def kind_of(text: str) -> str:

@@ -49,11 +49,11 @@ def overview(
     damaged: dict[str, str] = {}
     unreachable: dict[str, str] = {}
     made_of = _made(folder, fresh, parse_record, brief) if few else _made(folder, fresh, parse_head, counted)
-    for trial, made in made_of:
-        if isinstance(made, RecordError):
-            (unreachable if isinstance(made, OutOfReach) else damaged)[trial] = str(made)
+    for trial, outcome in made_of:
+        if isinstance(outcome, RecordError):
+            (unreachable if isinstance(outcome, OutOfReach) else damaged)[trial] = str(outcome)
         else:
-            briefs[trial] = made
+            briefs[trial] = outcome
     return Overview(listing.records, briefs, damaged, unreachable, listing.strangers, 0 if few else len(fresh))
 
 

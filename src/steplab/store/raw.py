@@ -16,8 +16,8 @@ from steplab.store.communication import OVERLAP
 from steplab_worker.phases import MEASURED
 
 Array = NDArray[np.float64]
-One = TypeVar("One")
-Made = TypeVar("Made")
+Value = TypeVar("Value")
+Result = TypeVar("Result")
 RAW = (*MEASURED, "t_barrier", *OVERLAP)
 POSITION = {name: at for at, name in enumerate(RAW)}
 
@@ -56,8 +56,8 @@ class Raw:
         hide it.
         """
         arrays = [
-            block[:, ~np.array(one.warmup, dtype=bool)] if True in one.warmup else block
-            for _, name, one, block in self.blocks
+            block[:, ~np.array(series.warmup, dtype=bool)] if True in series.warmup else block
+            for _, name, series, block in self.blocks
             if name == mode
         ]
         least = min(array.shape[1] for array in arrays)
@@ -78,17 +78,17 @@ def _block(mode: Mode) -> Array:
 
 
 def together(
-    values: Sequence[One], alike: Callable[[One], Hashable], made: Callable[[list[One]], list[Made]]
-) -> list[Made]:
-    """What `made` gives for each value, called once for all that are alike: arrays of one shape are computed at once.
+    values: Sequence[Value], alike: Callable[[Value], Hashable], results_of: Callable[[list[Value]], list[Result]]
+) -> list[Result]:
+    """What `results_of` gives for each value, called once for all that are alike: arrays of one shape go together.
 
-    >>> together(["a", "bb", "c"], len, lambda group: [f"{one} of {len(group)}" for one in group])
+    >>> together(["a", "bb", "c"], len, lambda group: [f"{text} of {len(group)}" for text in group])
     ['a of 2', 'bb of 1', 'c of 2']
     """
     groups: dict[Hashable, list[int]] = {}
     for at, value in enumerate(values):
         groups.setdefault(alike(value), []).append(at)
-    results: dict[int, Made] = {}
+    results: dict[int, Result] = {}
     for group in groups.values():
-        results |= zip(group, made([values[at] for at in group]), strict=True)
+        results |= zip(group, results_of([values[at] for at in group]), strict=True)
     return [results[at] for at in range(len(values))]

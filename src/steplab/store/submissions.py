@@ -141,7 +141,7 @@ class Ledger:
     def losses(self) -> dict[str, list[Loss]]:
         """The trials that jobs took down with them, each with its losses in the order in which they were noted."""
         lost: dict[str, list[Loss]] = {}
-        for trial, name in (found.groups() for name in self._names() if (found := _LOST.fullmatch(name))):
+        for trial, name in (match.groups() for name in self._names() if (match := _LOST.fullmatch(name))):
             loss = self._read(f"{trial}.{name}", "lost", Loss)
             if loss:
                 lost.setdefault(trial, []).append(loss)
@@ -154,8 +154,8 @@ class Ledger:
     def forget_losses(self, trials: Collection[str]) -> None:
         """Let trials begin anew, as if no job had taken them down."""
         for name in self._names():
-            found = _LOST.fullmatch(name)
-            if found and found[1] in trials:
+            match = _LOST.fullmatch(name)
+            if match and match[1] in trials:
                 self._remove(name)
 
     @property

@@ -26,6 +26,6 @@ SETTINGS: Mapping[str, type[Section]] = {"hosts": HostsSettings, "slurm": SlurmS
 def merged(kind: type[Section], profile: Section | None, study: Section | None) -> Section:
     """The settings of an executor: what the study says, else what the profile says, else the defaults."""
     fields: dict[str, object] = {}
-    for said in (profile, study):
-        fields |= said.model_dump(exclude_unset=True) if said else {}
+    for settings in (profile, study):
+        fields |= settings.model_dump(exclude_unset=True) if settings else {}
     return kind.model_validate(fields)

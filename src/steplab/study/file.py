@@ -116,15 +116,15 @@ class _Reader:
 
     def executors(self, tables: Mapping[str, Any]) -> dict[str, Section]:
         """What each section [executor.NAME] says."""
-        said = tables.get("executor", {})
-        if not isinstance(said, dict):
+        sections = tables.get("executor", {})
+        if not isinstance(sections, dict):
             raise self.fail("must hold sections", f"write [executor.{next(iter(SETTINGS))}]", "executor")
-        for name in said:
+        for name in sections:
             if name not in SETTINGS:
                 what = f"there are no settings of an executor {name!r}"
                 raise self.fail(what, nearest(name, SETTINGS), f"executor.{name}")
-        named = {f"executor.{name}": fields for name, fields in said.items()}
-        return {name: self._section(SETTINGS[name], named, f"executor.{name}") for name in said}
+        named = {f"executor.{name}": fields for name, fields in sections.items()}
+        return {name: self._section(SETTINGS[name], named, f"executor.{name}") for name in sections}
 
     def _of_kind(self, tables: Mapping[str, Any], kind: str) -> Section:
         """The section of the study's kind; another kind's must not be there."""
@@ -161,8 +161,8 @@ class _Reader:
             return self.fail(f"the field {field!r} is missing", allowed(kind.model_fields), section)
         if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
             return self.fail("must be a section with fields", f"write [{section}] on a line of its own", section)
-        said = [one["msg"] for one in errors.errors(include_url=False) if one["loc"][:1] == error["loc"][:1]]
-        message = " or ".join(dict.fromkeys(text.removeprefix("Value error, ") for text in said))
+        messages = [fault["msg"] for fault in errors.errors(include_url=False) if fault["loc"][:1] == error["loc"][:1]]
+        message = " or ".join(dict.fromkeys(text.removeprefix("Value error, ") for text in messages))
         value = f" (it is {_shown(error['input'])})" if field else ""
         return self.fail(_decapitalised(message) + value, self._default(kind, field), section, field)
 
@@ -171,29 +171,29 @@ class _Reader:
             return ""
         return f"the default is {kind.model_fields[field].default!r}"
 
-    def _factors(self, said: Any, design: Design) -> dict[str, Factor]:
-        if not isinstance(said, dict) or not said:
+    def _factors(self, section: Any, design: Design) -> dict[str, Factor]:
+        if not isinstance(section, dict) or not section:
             raise self.fail("must list at least one factor", "e.g. batch_size = [32, 64]", "factors")
-        known = self._known(said)
+        known = self._known(section)
         factors: dict[str, Factor] = {}
-        for name, value in said.items():
+        for name, value in section.items():
             if name not in known:
                 raise self.fail(f"unknown factor {name!r}", nearest(name, known), "factors", name)
             factors[name] = self._factor(name, value, known[name], design)
         return factors
 
-    def _foreign(self, said: Any) -> dict[str, Factor]:
+    def _foreign(self, section: Any) -> dict[str, Factor]:
         """The factors of an imported study: whatever its source varied, known here or not."""
-        if not isinstance(said, dict):
+        if not isinstance(section, dict):
             raise self.fail("must be a section with fields", "write [factors] on a line of its own", "factors")
-        return {name: self._levels(name, value) for name, value in said.items()}
+        return {name: self._levels(name, value) for name, value in section.items()}
 
-    def _known(self, said: Mapping[str, Any]) -> dict[str, Option]:
+    def _known(self, section: Mapping[str, Any]) -> dict[str, Option]:
         """The factors that the study's own frameworks and networks know."""
         names = {}
         for name in ("framework", "network"):
             option = catalogue.general()[name]
-            levels = self._levels(name, said[name]) if name in said else (option.default,)
+            levels = self._levels(name, section[name]) if name in section else (option.default,)
             for level in levels:
                 self._check(name, level, option)
             names[name] = [str(level) for level in levels]
@@ -207,7 +207,7 @@ class _Reader:
             if not isinstance(level, bool | int | float | str):
                 hint = "allowed: numbers, text, true, false"
                 raise self.fail(f"the level {_shown(level)} is not a plain value", hint, "factors", name)
-        twice = [level for level, times in Counter((type(one), one) for one in levels).items() if times > 1]
+        twice = [level for level, times in Counter((type(level), level) for level in levels).items() if times > 1]
         if twice:
             raise self.fail(f"the level {twice[0][1]!r} stands twice", "levels must differ", "factors", name)
         return tuple(levels)

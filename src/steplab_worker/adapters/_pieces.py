@@ -39,7 +39,7 @@ class Pieces:
         """The gradient of the loss by the network's output."""
         raise NotImplementedError
 
-    def add(self, one: Any, other: Any) -> Any:
+    def add(self, gradient: Any, other: Any) -> Any:
         """The sum of two gradients of the same output."""
         raise NotImplementedError
 
@@ -61,7 +61,7 @@ class LayerWalk:
             self.compiled = True
         seconds, calls = self._run(samples, float("inf")), self._calls()
         return {
-            name: {phase: max(0.0, one - calls[phase]) for phase, one in times.items()}
+            name: {phase: max(0.0, seconds - calls[phase]) for phase, seconds in times.items()}
             for name, times in seconds.items()
         }
 
@@ -113,11 +113,11 @@ class LayerWalk:
 
 def differentiated(graph: Graph) -> Set[str]:
     """The layers by whose output the loss is differentiated: those with weights, and all that follow them."""
-    found: Set[str] = set()
+    names: Set[str] = set()
     for layer in graph.layers:
-        if layer.weights or any(name in found for name in layer.inputs):
-            found.add(layer.name)
-    return found
+        if layer.weights or any(name in names for name in layer.inputs):
+            names.add(layer.name)
+    return names
 
 
 def alike(layer: Layer, inputs: Any, wanted: List[bool]) -> Tuple[Any, ...]:

@@ -46,7 +46,7 @@ def index(folder: str, framework: str) -> Dict[str, str]:
     records = os.path.join(folder, "records")
     if os.path.islink(records) or not os.path.isdir(records):
         raise NoRecording("%s holds no records" % folder)
-    found = {}
+    paths = {}
     for name in sorted(os.listdir(records)):
         path = os.path.join(records, name)
         # What is no regular file there, or has another name, is no record: it may be a stranger's.
@@ -55,8 +55,8 @@ def index(folder: str, framework: str) -> Dict[str, str]:
             with open(path, encoding="utf-8") as file:
                 record = json.load(file)
             if record["config"].get("framework") == framework:
-                found[_key(record["config"], record["replicate"])] = path
-    return found
+                paths[_key(record["config"], record["replicate"])] = path
+    return paths
 
 
 class Tape:
@@ -83,7 +83,7 @@ class Session(base.Session):
     """A recorded trial of one rank."""
 
     def __init__(self, record: Dict[str, Any], rank: int):
-        ranks = {one["rank"]: one for one in record["ranks"]}
+        ranks = {rank_record["rank"]: rank_record for rank_record in record["ranks"]}
         if record["status"] != "ok" or rank not in ranks:
             raise NoRecording("the recorded trial ended as %s: %s" % (record["status"], record["reason"]))
         self.recorded = ranks[rank]

@@ -111,7 +111,7 @@ class TimeLaw:
 
     def _chunk(self, rank: int, chunk: int) -> List[List[float]]:
         """The rows of many iterations at once."""
-        ranks = [self._noisy(one, chunk) for one in range(self.workers)]
+        ranks = [self._noisy(number, chunk) for number in range(self.workers)]
         ready = np.array([times[:, BEFORE_MEETING].sum(axis=1) for times in ranks])
         own = ranks[rank].copy()
         if self.job.strategy == "ps-async":

@@ -78,8 +78,8 @@ class Idx(Dataset):
 
     def _read_labels(self, path: str) -> np.ndarray:
         """All labels at once: a byte each, they are few against the images, and reading each alone costs as much."""
-        (found,) = Records(path, LABEL_HEADER, self._count).read(np.zeros(1))
-        labels = found.astype(np.int64)
+        (record,) = Records(path, LABEL_HEADER, self._count).read(np.zeros(1))
+        labels = record.astype(np.int64)
         check_labels(path, labels, LABEL_HEADER + np.arange(self._count), self.classes)
         return labels
 

@@ -61,10 +61,10 @@ def _images_in(folder: str) -> List[str]:
 def class_names(root: str, name: str) -> Dict[str, int]:
     """The classes, by the names of their folders in `train`."""
     train = os.path.join(root, "train")
-    names = [one for one in _listed(train) if os.path.isdir(os.path.join(train, one))]
+    names = [folder for folder in _listed(train) if os.path.isdir(os.path.join(train, folder))]
     if len(names) > DATASETS[name].classes:
         raise DataError("%s: %d classes, but %s has %d" % (train, len(names), name, DATASETS[name].classes))
-    return {one: label for label, one in enumerate(names)}
+    return {folder: label for label, folder in enumerate(names)}
 
 
 def _by_folder(folder: str, classes: Dict[str, int], inner: str) -> List[Tuple[str, int]]:

@@ -121,12 +121,12 @@ class _Training:
             self._restore(checkpoint)
         return answer.go_on
 
-    def _restore(self, found: Checkpoint) -> None:
-        self.session.restore(found.state)
-        self.rows, self.attempt = found.rows, found.attempt + 1
-        self.times = found.times.tolist() if self.rank == 0 else [found.times[self.rank].tolist()]
-        self.warmup = found.warmup.tolist()
-        self.loss = _number(found.rows[-1].loss)
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.session.restore(checkpoint.state)
+        self.rows, self.attempt = checkpoint.rows, checkpoint.attempt + 1
+        self.times = checkpoint.times.tolist() if self.rank == 0 else [checkpoint.times[self.rank].tolist()]
+        self.warmup = checkpoint.warmup.tolist()
+        self.loss = _number(checkpoint.rows[-1].loss)
 
     def epoch(self, ask: Ask) -> bool:
         """One epoch; whether the laboratory wants another."""

@@ -20,7 +20,7 @@ from steplab.runner.ranks.site import Site, this_host
 from steplab_worker import transport
 from steplab_worker.machine import machine
 
-START_S = 120.0
+START_S = 300.0
 KEY = GroupKey("synthetic", "", 2, 1, 2)
 LISTEN = {"unix": "", "tcp": "tcp:127.0.0.1:0"}
 

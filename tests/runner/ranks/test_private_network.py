@@ -40,7 +40,7 @@ def test_a_door_inside_is_not_the_same_door_outside() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=network.enter) as server:
             assert server.stdout is not None
             assert server.stdout.readline() == b"listening\n"
-            with socket.create_connection(("127.0.0.1", port), timeout=10):
+            with socket.create_connection(("127.0.0.1", port), timeout=120):
                 outside.accept()[0].close()
             inside = [
                 sys.executable,

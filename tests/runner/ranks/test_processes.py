@@ -15,7 +15,7 @@ import pytest
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.ranks.processes import Process, spawn
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 # Ignores being asked to end, and has a child that does so, too.
 STUBBORN = """
 import os, signal, sys, time

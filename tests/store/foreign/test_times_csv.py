@@ -205,9 +205,15 @@ def test_a_rank_of_infinite_times_is_refused():
         foreign_rank(3, {"t_iter": [0.1, float("inf")]})
 
 
+@pytest.mark.parametrize(("column", "key"), [("run", "replicate"), ("rank", "rank")])
+def test_a_row_without_its_replicate_or_rank_is_refused(table, column, key):
+    with pytest.raises(InputError, match=f"the column of the {key} has no value in some rows"):
+        table(f"t_iter,{column}\n0.1,\n0.1,0\n", Wishes())
+
+
 @pytest.mark.parametrize("level", [2**70, float("inf")])
 def test_a_level_that_no_record_holds_is_refused(table, tmp_path, level):
-    study = table("workers,t_iter\n1,0.1\n", Wishes(said={"seed": level}))
+    study = table("workers,t_iter\n1,0.1\n", Wishes(constants={"seed": level}))
     with pytest.raises(InputError, match="is no plain number"):
         write_study(study, tmp_path / "study", "")
 

@@ -107,9 +107,9 @@ class ModelComparison:
 
     def document(self) -> dict[str, Any]:
         """What `steplab compare --json` prints."""
-        made = asdict(self)
-        del made["notes"]
-        return made
+        fields = asdict(self)
+        del fields["notes"]
+        return fields
 
     def __repr__(self) -> str:
         return f"<ModelComparison of {len(self.rows)} models of {self.target}: best {self.best}>"
@@ -169,13 +169,13 @@ def compare(
     splits = range_split(chosen.X, asked) if asked else random_folds(len(y), chosen.groups, folds)
     notes(chosen.notes)
     results = _judged(candidates, Judge(chosen.X, y, tuple(splits), chosen.groups), progress)
-    ranges = [(one.text, one.rows(chosen.X)) for one in asked] if len(asked) > 1 else []
+    ranges = [(held_out.text, held_out.rows(chosen.X)) for held_out in asked] if len(asked) > 1 else []
     return ModelComparison(
         target=str(chosen.y.name),
         rows=_ranked(results, y),
         train_rows=min(len(train) for train, _ in splits),
         test_rows=sum(len(test) for _, test in splits),
-        holdout=tuple(one.text for one in asked),
+        holdout=tuple(held_out.text for held_out in asked),
         holdouts=tuple(HoldoutScores(text, int(rows.sum()), _ranked(results, y, rows)) for text, rows in ranges),
         noise=noise_floor(chosen.X[list(chosen.roles.columns)], y),
         folds=None if asked else len(splits),

@@ -43,27 +43,27 @@ class StudyDifference:
     @property
     def sentences(self) -> list[str]:
         """The answer first: the overall change, what is sure, what only one of them has, what else differs."""
-        found = self.difference
-        if found.overall is None:
-            return ["The two studies have no measured configuration in common.", *_alone(found)]
-        told = [_overall(found), _counted(found), *_alone(found)]
+        difference = self.difference
+        if difference.overall is None:
+            return ["The two studies have no measured configuration in common.", *_alone(difference)]
+        told = [_overall(difference), _counted(difference), *_alone(difference)]
         if self.allowed is not None:
-            told.append(_verdict(found, self.allowed))
+            told.append(_verdict(difference, self.allowed))
         return told
 
     def document(self) -> dict[str, Any]:
         """What `steplab diff --json` prints."""
-        found = self.difference
+        difference = self.difference
         return {
             "before": str(self.before),
             "after": str(self.after),
-            "overall": None if found.overall is None else _numbers(found.overall),
-            "rows": [{"factors": change.factors, **_numbers(change)} for change in found.changes],
-            "only_before": list(found.only_before),
-            "only_after": list(found.only_after),
-            "surroundings": [asdict(one) for one in found.surroundings],
+            "overall": None if difference.overall is None else _numbers(difference.overall),
+            "rows": [{"factors": change.factors, **_numbers(change)} for change in difference.changes],
+            "only_before": list(difference.only_before),
+            "only_after": list(difference.only_after),
+            "surroundings": [asdict(change) for change in difference.surroundings],
             "fail_above": self.allowed,
-            "too_slow": found.too_slow,
+            "too_slow": difference.too_slow,
             "sentences": self.sentences,
         }
 
@@ -94,8 +94,8 @@ def diff(before: Results | Path | str, after: Results | Path | str, fail_above: 
     if kinds[0] != kinds[1]:
         what = f"trials of kind {kinds[0]!r} and of kind {kinds[1]!r} measure different things"
         raise InputError(what, where=f"{first.folder}, {second.folder}")
-    found = difference(_side(first), _side(second), math.inf if fail_above is None else fail_above)
-    return StudyDifference(first.folder, second.folder, fail_above, found)
+    limit = math.inf if fail_above is None else fail_above
+    return StudyDifference(first.folder, second.folder, fail_above, difference(_side(first), _side(second), limit))
 
 
 def _side(study: Results) -> Side:
@@ -120,10 +120,10 @@ def _numbers(change: Change) -> dict[str, Any]:
     return numbers
 
 
-def _overall(found: Difference) -> str:
-    overall = found.overall
+def _overall(difference: Difference) -> str:
+    overall = difference.overall
     assert overall is not None
-    many = len(found.changes)
+    many = len(difference.changes)
     over = "the only configuration that both have" if many == 1 else f"all {many} configurations that both have"
     text = f"A step takes {overall.ratio:.3f} times as long as before over {over}"
     if overall.low is None or overall.high is None:
@@ -132,23 +132,23 @@ def _overall(found: Difference) -> str:
     return f"{text} (95 % interval {overall.low:.3f} to {overall.high:.3f}): {sure}."
 
 
-def _counted(found: Difference) -> str:
-    slower, faster = len(found.with_verdict("slower")), len(found.with_verdict("faster"))
-    rest = len(found.changes) - slower - faster
+def _counted(difference: Difference) -> str:
+    slower, faster = len(difference.with_verdict("slower")), len(difference.with_verdict("faster"))
+    rest = len(difference.changes) - slower - faster
     return f"{slower} are slower and {faster} faster beyond doubt; {rest} cannot be told from no change."
 
 
-def _alone(found: Difference) -> list[str]:
-    sides = ((found.only_before, "first"), (found.only_after, "second"))
+def _alone(difference: Difference) -> list[str]:
+    sides = ((difference.only_before, "first"), (difference.only_after, "second"))
     return [
         f"{len(rows)} configuration{'s are' if len(rows) > 1 else ' is'} in the {which} study only."
         for rows, which in sides if rows
     ]  # fmt: skip
 
 
-def _verdict(found: Difference, allowed: float) -> str:
-    slow = [change for change in found.changes if change.too_slow]
-    if not found.too_slow:
+def _verdict(difference: Difference, allowed: float) -> str:
+    slow = [change for change in difference.changes if change.too_slow]
+    if not difference.too_slow:
         return f"Nothing is beyond doubt more than {100 * allowed:.3g} % slower."
-    which = f"{len(slow)} of {len(found.changes)} configurations" if slow else "The mean of all configurations"
+    which = f"{len(slow)} of {len(difference.changes)} configurations" if slow else "The mean of all configurations"
     return f"{which} {'are' if len(slow) > 1 else 'is'} beyond doubt more than {100 * allowed:.3g} % slower."

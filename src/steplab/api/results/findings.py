@@ -79,7 +79,7 @@ class Findings:
             "why": analysis.why,
             "frameworks": analysis.frameworks,
             "ranking": analysis.ranking,
-            "fair": [asdict(one) | {"sentence": one.sentence} for one in analysis.fair],
+            "fair": [asdict(comparison) | {"sentence": comparison.sentence} for comparison in analysis.fair],
             "unexplained": analysis.unexplained,
             "trials": analysis.trials,
             "failed": analysis.failed,

@@ -47,7 +47,7 @@ def serve(
     live.raise_file_limit()
     shown = f"[{host}]" if ":" in host else host
     try:
-        asyncio.run(live.serve(server, host, port, lambda found: ready(f"http://{shown}:{found}/", found)))
+        asyncio.run(live.serve(server, host, port, lambda taken: ready(f"http://{shown}:{taken}/", taken)))
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot listen there ({reason})", where=f"host {host}, port {port}") from None
@@ -61,16 +61,16 @@ class View:
         self.lock = threading.Lock()
         self.things: dict[str, Served] = {}
         self.content: Content | None = None
-        self.made = self.cost = 0.0
+        self.renewed = self.cost = 0.0
         self.seen: Overview | None = None
 
     def look(self) -> dict[str, Served]:
         """What is served now, by path; one thread renews it, the others take what there is."""
         rest = max(EVERY_S, RESTED * self.cost)
-        due = not self.things or time.monotonic() - self.made > rest
+        due = not self.things or time.monotonic() - self.renewed > rest
         if due and self.lock.acquire(blocking=not self.things):
             try:
-                if not self.things or time.monotonic() - self.made > rest:
+                if not self.things or time.monotonic() - self.renewed > rest:
                     self._renew()
             finally:
                 self.lock.release()
@@ -89,7 +89,7 @@ class View:
         except SteplabError:
             if not self.things:
                 raise
-        self.cost, self.made = time.process_time() - began, time.monotonic()
+        self.cost, self.renewed = time.process_time() - began, time.monotonic()
 
     def _make(self, seen: Overview) -> None:
         data = report_data(Results(self.folder), LIVE_MODELS, LIVE_MODELS_S)

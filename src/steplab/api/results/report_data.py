@@ -121,12 +121,12 @@ def _fitted(
     return given_models(chosen, files) if files else model_study(chosen, names or offered("report"), budget_s)
 
 
-def _with_forecast(made: Modelled, chosen: Chosen | str, analysis: Analysis) -> Modelled:
+def _with_forecast(modelled: Modelled, chosen: Chosen | str, analysis: Analysis) -> Modelled:
     """The same with what more workers would give the fastest configuration."""
     from steplab.report.modelling import with_forecast
 
     fastest: dict[str, object] = dict(analysis.groups[0].factors) if analysis.groups else {}
-    return made if isinstance(chosen, str) else with_forecast(made, chosen, fastest)
+    return modelled if isinstance(chosen, str) else with_forecast(modelled, chosen, fastest)
 
 
 def _check_names(names: list[str]) -> None:

@@ -27,9 +27,9 @@ def write_page(out: Path, rooflines: Sequence[Roofline]) -> None:
     """One self-contained page with a chart for each configuration."""
     check_page(out)
     # "</script>" inside a name would end the script; in JSON the slash may be escaped.
-    charts = [figure(one).to_json().replace("</", "<\\/").replace("<!--", "<\\u0021--") for one in rooflines]
+    charts = [figure(roofline).to_json().replace("</", "<\\/").replace("<!--", "<\\u0021--") for roofline in rooflines]
     page = jinja2.Environment(autoescape=True).from_string(PAGE)
-    notes = [(*sentences(one, "faint", "above a line"), *one.notes) for one in rooflines]
+    notes = [(*sentences(roofline, "faint", "above a line"), *roofline.notes) for roofline in rooflines]
     text = page.render(plotly=get_plotlyjs(), charts=list(zip(charts, notes, strict=True)))
     write_file(out, text.encode())
 

@@ -14,18 +14,18 @@ def sentences(roofline: Roofline, short: str = "?", wrong: str = "!") -> list[st
     single = [point for point in roofline.points if point.kind != "phase"]
     if not single:
         return []
-    made = [_sides(single)]
+    lines = [_sides(single)]
     if roofline.estimated:
-        made.append("estimated: no time was measured; the FLOP/s are what the roof allows at most")
+        lines.append("estimated: no time was measured; the FLOP/s are what the roof allows at most")
     elif any(not point.judged for point in single):
-        made.append(f"{short}: too short to be judged")
+        lines.append(f"{short}: too short to be judged")
     high = above(roofline.points)
     if high:
-        made.append(
+        lines.append(
             f"{wrong}: {len(high)} above their roof, which cannot be; the ceilings may come from a busy machine "
             "(--remeasure), or the framework needs fewer operations than are counted (Winograd, FFT)"
         )
-    return made
+    return lines
 
 
 def _sides(points: Sequence[RooflinePoint]) -> str:
@@ -43,9 +43,9 @@ def document(roofs: Ceilings, rooflines: Sequence[Roofline]) -> dict[str, Any]:
         "origin": roofs.origin,
         "source": roofs.source,
         "date": roofs.date or None,
-        "notes": [*roofs.notes, *dict.fromkeys(note for one in rooflines for note in one.notes)],
+        "notes": [*roofs.notes, *dict.fromkeys(note for roofline in rooflines for note in roofline.notes)],
         "ceilings": [_ceiling(row) for row in roofs.rows],
-        "points": [point_document(one, point) for one in rooflines for point in one.points],
+        "points": [point_document(roofline, point) for roofline in rooflines for point in roofline.points],
     }
 
 

@@ -66,7 +66,10 @@ class Rooflines:
             [row.threads or None, f"{count(row.flops_per_s)}FLOP/s", f"{count(row.bytes_per_s)}B/s", f"{row.ridge:.3g}"]
             for row in self.ceilings.rows
         ]
-        told = [[display.title(one.title), *map(display.sentence, sentences(one))] for one in self.rooflines[:SHOWN]]
+        told = [
+            [display.title(roofline.title), *map(display.sentence, sentences(roofline))]
+            for roofline in self.rooflines[:SHOWN]
+        ]
         return display.block(
             display.title(self.ceilings.machine),
             display.table(("threads", "peak", "memory", "ridge (FLOP/byte)"), rows, left=0),
@@ -185,8 +188,8 @@ def _of_study(folder: Path, loaded: tables.Tables, roofs: Ceilings, modules: Pat
 def _native_forward(loaded: tables.Tables, trials: list[str]) -> float:
     """Median seconds of the forward pass in native mode, where its iterations tell it."""
     asked = "SELECT median(t_f) FROM iterations WHERE NOT warmup AND list_contains(?, trial)"
-    found = loaded.connection().execute(asked, [trials]).fetchone()
-    return float("nan") if found is None or found[0] is None else float(found[0])
+    row = loaded.connection().execute(asked, [trials]).fetchone()
+    return float("nan") if row is None or row[0] is None else float(row[0])
 
 
 def of_configuration(

@@ -60,8 +60,8 @@ class ProfiledKernels:
 
     def _repr_html_(self) -> str:
         rows = [
-            [one.name, count(one.flops), None if one.dram_bytes is None else size(one.dram_bytes)]
-            for one in self.kernels
+            [kernel.name, count(kernel.flops), None if kernel.dram_bytes is None else size(kernel.dram_bytes)]
+            for kernel in self.kernels
         ]
         return display.block(display.title(repr(self)[1:-1]), display.table(("kernel", "FLOPs", "bytes"), rows))
 

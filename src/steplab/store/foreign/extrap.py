@@ -121,7 +121,7 @@ class Measurement:
     values: tuple[float, ...]
 
 
-def read_extrap(path: Path, region: str = "", said: Mapping[str, Level] | None = None) -> ForeignStudy:
+def read_extrap(path: Path, region: str = "", constants: Mapping[str, Level] | None = None) -> ForeignStudy:
     """A file in Extra-P's text or JSON-lines format as a study; `region` chooses among several."""
     text = _content(path)
     measurements = list(_parsed_lines(text, path) if text.lstrip()[:1] == "{" else _parsed(text, path))
@@ -131,7 +131,7 @@ def read_extrap(path: Path, region: str = "", said: Mapping[str, Level] | None =
     table = _table(
         [measurement for measurement in measurements if not region or measurement.region == region], str(path), notes
     )
-    return study_of(table, [path], "extrap", said or {}, notes)
+    return study_of(table, [path], "extrap", constants or {}, notes)
 
 
 def _content(path: Path) -> str:

@@ -164,7 +164,7 @@ def _toml(value: Level) -> str:
     if isinstance(value, int | float):
         return repr(value)
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\u{ord(match[0]):04X}", escaped) + '"'
 
 
 def study_name(path: Path) -> str:

@@ -29,14 +29,14 @@ NANO = 1e-9
 MODULE = "nn.Module: "
 
 
-def read_kineto(place: Path | Sequence[Path], said: Mapping[str, Level] | None = None) -> ForeignStudy:
-    """The traces of a folder, or given one by one, as a study; `said` is what the traces do not tell (network, …)."""
+def read_kineto(place: Path | Sequence[Path], constants: Mapping[str, Level] | None = None) -> ForeignStudy:
+    """The traces of a folder, or given one by one, as a study; `constants` is what they do not tell (network, …)."""
     places = [place] if isinstance(place, Path) else list(place)
-    by_rank = _by_rank([read_trace(path) for one in places for path in trace_files(one)])
+    by_rank = _by_rank([read_trace(path) for folder in places for path in trace_files(folder)])
     common = _common_steps(by_rank)
     ranks = tuple(_rank(rank, traces, common) for rank, traces in sorted(by_rank.items()))
     first = next(iter(by_rank.values()))[0]
-    config: dict[str, Level] = {"framework": "torch", "workers": len(ranks), **(said or {})}
+    config: dict[str, Level] = {"framework": "torch", "workers": len(ranks), **(constants or {})}
     versions = {"phase_method": "profiler", "layer_method": "profiler" if ranks[0].layers else "none"}
     versions["overlap_method"] = "profiler" if "overlap" in ranks[0].modes else "none"
     known: dict[str, Level] = {"optimizer": next(optimizers(first), UNKNOWN)}
@@ -77,12 +77,12 @@ def _common_steps(by_rank: Mapping[int, Sequence[KinetoTrace]]) -> frozenset[int
 
 
 def _rank(rank: int, traces: Sequence[KinetoTrace], common: frozenset[int]) -> Rank:
-    steps = [one for trace in traces for one in _steps(trace, common)]
+    steps = [step for trace in traces for step in _steps(trace, common)]
     columns = {"t_iter": [step.seconds for step in steps]}
     columns |= {name: [step.phases[name] for step in steps] for name in TOLD}
     host = traces[0].about.get("host_name")
     foreign = foreign_rank(rank, columns, host if isinstance(host, str) else UNKNOWN, traces[0].process)
-    layers = [one for trace in traces for one in _layers(trace, common)]
+    layers = [layer for trace in traces for layer in _layers(trace, common)]
     modes = dict(foreign.modes)
     if any(trace.collectives or trace.device for trace in traces) and any(step.t_comm for step in steps):
         overlap = {"t_iter": columns["t_iter"], "t_comm": [step.t_comm for step in steps]}
@@ -116,8 +116,8 @@ class _Finder:
         self.events = {kind: sorted(getattr(trace, kind), key=lambda event: event.start) for kind in kinds}
         self.starts = {kind: [event.start for event in events] for kind, events in self.events.items()}
         launches = {event.link: event.start for event in trace.launches if event.link >= 0}
-        found = ((launches[kernel.link], kernel) for kernel in trace.device if kernel.link in launches)
-        self.kernels = sorted(found, key=lambda pair: pair[0])
+        launched = ((launches[kernel.link], kernel) for kernel in trace.device if kernel.link in launches)
+        self.kernels = sorted(launched, key=lambda pair: pair[0])
 
     def launched(self, step: Event) -> list[tuple[int, Event]]:
         """The kernels that were launched within a step, each with that moment."""

@@ -58,8 +58,8 @@ class KinetoTrace:
         stated = self.about.get("distributedInfo")
         if isinstance(stated, Mapping) and isinstance(stated.get("rank"), int) and 0 <= stated["rank"] < 1 << 20:
             return int(stated["rank"])
-        found = re.search(r"rank[-_]?(\d{1,6})", self.path.name, re.IGNORECASE)
-        return int(found[1]) if found else None
+        match = re.search(r"rank[-_]?(\d{1,6})", self.path.name, re.IGNORECASE)
+        return int(match[1]) if match else None
 
     @property
     def world(self) -> int | None:

@@ -169,13 +169,13 @@ def _first(metrics: Metrics, *names: str) -> float | None:
 
 def _instructions(metrics: Metrics, cycles: float) -> dict[str, float]:
     """Thread instructions by operation; the same count under two names (per SM, per partition) counts once."""
-    found: dict[str, float] = {}
+    counts: dict[str, float] = {}
     for metric, value in metrics.items():
         match = _INSTRUCTION.match(metric)
         if match:
             count = value * cycles if match.group(2) else value
-            found[match.group(1)] = max(found.get(match.group(1), 0.0), count)
-    return found
+            counts[match.group(1)] = max(counts.get(match.group(1), 0.0), count)
+    return counts
 
 
 def _tensor(metrics: Metrics, flops: int) -> float:

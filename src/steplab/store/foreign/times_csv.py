@@ -34,7 +34,7 @@ class Wishes:
     columns: Mapping[str, str] = field(default_factory=dict)
     unit: str = ""
     factors: tuple[str, ...] = ()
-    said: Mapping[str, Level] = field(default_factory=dict)
+    constants: Mapping[str, Level] = field(default_factory=dict)
 
 
 def read_times(paths: Sequence[Path], wishes: Wishes) -> ForeignStudy:
@@ -44,7 +44,7 @@ def read_times(paths: Sequence[Path], wishes: Wishes) -> ForeignStudy:
     notes: list[str] = []
     tables = [_table(path, wishes, notes) for path in paths]
     whole = _merged(tables, [path.name for path in paths], notes)
-    return study_of(whole, paths, "csv", wishes.said, notes)
+    return study_of(whole, paths, "csv", wishes.constants, notes)
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class Times:
 
 
 def study_of(
-    table: Times, paths: Sequence[Path], form: str, said: Mapping[str, Level], notes: Sequence[str]
+    table: Times, paths: Sequence[Path], form: str, constants: Mapping[str, Level], notes: Sequence[str]
 ) -> ForeignStudy:
     """A study from a table of times; what is missing or does not add up is noted."""
     where = ", ".join(str(path) for path in paths)
     told = list(notes)
-    checked = _checked(table, {*said}, where, told)
-    return ForeignStudy(study_name(paths[0]), form, where, tuple(_trials(checked, said)), tuple(told))
+    checked = _checked(table, {*constants}, where, told)
+    return ForeignStudy(study_name(paths[0]), form, where, tuple(_trials(checked, constants)), tuple(told))
 
 
 def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
@@ -152,7 +152,7 @@ def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> 
     return Times(whole, tuple(factors), any(table.gaps for table in tables))
 
 
-def _checked(table: Times, said: set[str], where: str, notes: list[str]) -> Times:
+def _checked(table: Times, constants: set[str], where: str, notes: list[str]) -> Times:
     """Every row with a t_iter; where none is given, the phases are summed."""
     frame = table.frame
     phases = list(addends(frame.columns))
@@ -173,12 +173,15 @@ def _checked(table: Times, said: set[str], where: str, notes: list[str]) -> Time
     missing = [name for name in table.factors if left[name].isna().any()]
     if missing and not table.gaps:
         raise TableError(f"the factor {missing[0]!r} has no value in some rows", where=where)
-    if not {"batch_size", "global_batch_size"} & {*table.factors, *said}:
+    for key in ("replicate", "rank"):
+        if key in left and left[key].isna().any():
+            raise TableError(f"the column of the {key} has no value in some rows", where=where)
+    if not {"batch_size", "global_batch_size"} & {*table.factors, *constants}:
         notes.append("The batch size is not known, so there are no samples/s: give it with --set batch_size=N.")
     return Times(left, table.factors, table.gaps)
 
 
-def _trials(table: Times, said: Mapping[str, Level]) -> list[ForeignTrial]:
+def _trials(table: Times, constants: Mapping[str, Level]) -> list[ForeignTrial]:
     """Rows gathered into trials: by factors and replicate, and without a column `iteration` each row is its own."""
     frame, factors = table.frame, list(table.factors)
     if "replicate" not in frame:
@@ -191,7 +194,7 @@ def _trials(table: Times, said: Mapping[str, Level]) -> list[ForeignTrial]:
     for key, rows in groups:
         levels = key if isinstance(key, tuple) else (key,)
         config = {name: _level(value) for name, value in zip(factors, levels, strict=False) if not _is_gap(value)}
-        trials.append(ForeignTrial({**said, **config}, numbers[levels[-1]], _ranks(rows)))
+        trials.append(ForeignTrial({**constants, **config}, numbers[levels[-1]], _ranks(rows)))
     return trials
 
 

@@ -143,9 +143,9 @@ class Session(base.Session):
         """Count how often ChainerMN's optimiser has its communicator average the gradients."""
         counted, average = [0], self.communicator.multi_node_mean_grad
 
-        def hook(*said: Any, **more: Any) -> None:
+        def hook(*arguments: Any, **more: Any) -> None:
             counted[0] += 1
-            average(*said, **more)
+            average(*arguments, **more)
 
         # Hides the communicator's own method until the trial is closed.
         self.communicator.multi_node_mean_grad = hook
@@ -156,9 +156,9 @@ class Session(base.Session):
         if mode == "overlap":
             average = self.communicator.multi_node_mean_grad
 
-            def timed(*said: Any, **more: Any) -> None:
+            def timed(*arguments: Any, **more: Any) -> None:
                 start = time.perf_counter()
-                average(*said, **more)
+                average(*arguments, **more)
                 self.averaging = time.perf_counter() - start
 
             self.communicator.multi_node_mean_grad = timed
@@ -200,17 +200,17 @@ class Session(base.Session):
 
     def _held(self) -> Dict[str, np.ndarray]:
         """The arrays themselves, and the number of updates."""
-        found = {"optimizer/updates": np.array(self.optimizer.t)}
+        arrays = {"optimizer/updates": np.array(self.optimizer.t)}
         for layer in self.chain.graph.layers:
             for name in [*layer.weights, *layer.buffers]:
-                found["array/%s/%s" % (layer.name, name)] = self.chain.array(layer.name, name)
+                arrays["array/%s/%s" % (layer.name, name)] = self.chain.array(layer.name, name)
             for name in layer.weights:
                 parameter = self.chain.parameter(layer.name, name)
                 # As the first update would: a rule makes what it remembers only then.
                 parameter.update_rule._init_states(parameter)
                 for what, array in parameter.update_rule.state.items():
-                    found["optimizer/%s/%s/%s" % (layer.name, name, what)] = array
-        return found
+                    arrays["optimizer/%s/%s/%s" % (layer.name, name, what)] = array
+        return arrays
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the same arrays."""

@@ -69,8 +69,8 @@ class GraphChain(chainer.Chain):
 
     def array(self, layer: str, name: str) -> np.ndarray:
         """The array of a layer's weight or buffer."""
-        found = self.parameter(layer, name)
-        return found if isinstance(found, np.ndarray) else found.array
+        parameter = self.parameter(layer, name)
+        return parameter if isinstance(parameter, np.ndarray) else parameter.array
 
 
 class LayerClock(chainer.FunctionHook):

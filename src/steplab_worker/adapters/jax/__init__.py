@@ -121,8 +121,8 @@ class Session(base.Session):
     def forward(self) -> None:
         """Loss and residuals."""
         buffers, sums = self.own
-        made = self.programs.forward(self.trained, buffers, self.batch, self._number())
-        self.value, self.pull_back, buffers = made
+        results = self.programs.forward(self.trained, buffers, self.batch, self._number())
+        self.value, self.pull_back, buffers = results
         self.own = (buffers, sums)
 
     def backward(self) -> None:
@@ -134,7 +134,7 @@ class Session(base.Session):
     def meet(self) -> None:
         """A sum of one number over the ranks."""
         if self.mesh is not None:
-            jax.block_until_ready(self.programs.average(self.programs.one))
+            jax.block_until_ready(self.programs.average(self.programs.unit))
 
     def exchange(self) -> None:
         """Average the gradients over the ranks."""
@@ -301,8 +301,8 @@ def _adam(means: Any, gradients: Arrays, count: Any) -> Any:
     """The moments and the steps of D. P. Kingma, J. Ba, "Adam", ICLR 2015, algorithm 1."""
     first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, means[0], gradients)
     second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, means[1], gradients)
-    one, two = 1 - 0.9**count, 1 - 0.999**count
-    return (first, second), jax.tree.map(lambda m, v: (m / one) / (jnp.sqrt(v / two) + 1e-8), first, second)
+    seen, squared = 1 - 0.9**count, 1 - 0.999**count
+    return (first, second), jax.tree.map(lambda m, v: (m / seen) / (jnp.sqrt(v / squared) + 1e-8), first, second)
 
 
 class _Programs:
@@ -310,7 +310,7 @@ class _Programs:
 
     def __init__(self, step: _Step, mesh: Any):
         self.step, self.mesh = step, mesh
-        self.made: Dict[Tuple[bool, bool, bool], Any] = {}
+        self.compiled: Dict[Tuple[bool, bool, bool], Any] = {}
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(lambda pull_back: pull_back(jnp.ones(()))[0])
         self.update = jax.jit(step.update, donate_argnums=(0, 1))
@@ -320,7 +320,7 @@ class _Programs:
         self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
         if mesh is not None:
             self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
-            self.one = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
+            self.unit = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
 
     def _laid_out(self, batch: Any) -> Any:
         samples, labels = batch
@@ -334,10 +334,10 @@ class _Programs:
 
     def native(self, shared: bool, last: bool, exchange: bool = True) -> Any:
         """The program of a whole iteration, over all ranks or for this one alone, with or without the exchange."""
-        if (shared, last, exchange) not in self.made:
+        if (shared, last, exchange) not in self.compiled:
             average = _mean if exchange else _unchanged
-            self.made[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
-        return self.made[shared, last, exchange]
+            self.compiled[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
+        return self.compiled[shared, last, exchange]
 
     def _alone(self, last: bool) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:

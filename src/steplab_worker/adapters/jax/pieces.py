@@ -46,9 +46,9 @@ class JaxPieces(Pieces):
         """From the jitted loss of the batch at hand."""
         return jax.block_until_ready(self.slope(output, self.samples, self.labels))
 
-    def add(self, one: Any, other: Any) -> Any:
+    def add(self, gradient: Any, other: Any) -> Any:
         """Jitted."""
-        return jax.block_until_ready(self.sum(one, other))
+        return jax.block_until_ready(self.sum(gradient, other))
 
     def _program(self, layer: Layer, inputs: List[Any], wanted: List[bool]) -> Any:
         what = alike(layer, inputs, wanted)

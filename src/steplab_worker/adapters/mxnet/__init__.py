@@ -167,11 +167,11 @@ class Session(base.Session):
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients as arrays."""
-        return {key: one.grad().asnumpy() * np.float32(self.share) for key, one in self.weights.items()}
+        return {key: weight.grad().asnumpy() * np.float32(self.share) for key, weight in self.weights.items()}
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights as arrays."""
-        return {key: one.data().asnumpy() for key, one in self.weights.items()}
+        return {key: weight.data().asnumpy() for key, weight in self.weights.items()}
 
     def count_exchanges(self) -> Callable[[], int]:
         """Count the pushes of the first array to the servers."""
@@ -247,14 +247,14 @@ def unbiased(graph: Graph, held: Dict[Key, np.ndarray], batch_size: int, seen: i
     MXNet's are means of biased variances and of what they began with, 1: that part keeps its share (1 − momentum)^seen,
     the rest grows by n/(n − 1), n being the values per channel.
     """
-    made = {}
+    variances = {}
     for layer in graph.layers:
         if "variance" in layer.buffers:
             n = batch_size * size(layer.shape[1:])
             first = (1.0 - layer.options["momentum"]) ** seen
             grown = (held[layer.name, "variance"] - first) * (n / max(n - 1, 1))
-            made[layer.name, "variance"] = (first + grown).astype(np.float32)
-    return made
+            variances[layer.name, "variance"] = (first + grown).astype(np.float32)
+    return variances
 
 
 def _criterion(loss: str) -> Any:

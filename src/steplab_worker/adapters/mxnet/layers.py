@@ -79,10 +79,10 @@ class LayerClock:
         values = {INPUT: x}
         for layer in self.layers:
             inputs = [values[name].detach() for name in layer.inputs]
-            for name, one in zip(layer.inputs, inputs):
+            for name, value in zip(layer.inputs, inputs):
                 # The step needs no gradient of the samples; only a layer without weights would be left with none.
                 if name != INPUT or not layer.weights:
-                    one.attach_grad()
+                    value.attach_grad()
             start = _now()
             with mx.autograd.record():
                 output = self.block._children[layer.name](*inputs)
@@ -100,8 +100,8 @@ class LayerClock:
             start = _now()
             output.backward(gradients.pop(layer.name))
             self.seconds[layer.name]["t_b"] = _now() - start
-            for name, one in zip(layer.inputs, inputs):
-                gradients[name] = gradients[name] + one.grad if name in gradients else one.grad
+            for name, value in zip(layer.inputs, inputs):
+                gradients[name] = gradients[name] + value.grad if name in gradients else value.grad
 
 
 def _now() -> float:

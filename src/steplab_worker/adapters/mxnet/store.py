@@ -130,11 +130,11 @@ def memory(updater: Any, number: int, weight: mx.nd.NDArray) -> List[mx.nd.NDArr
     return [] if held is None else list(held) if isinstance(held, (list, tuple)) else [held]
 
 
-def set_updates(made: mx.optimizer.Optimizer, weights: int, updates: int) -> None:
+def set_updates(optimizer: mx.optimizer.Optimizer, weights: int, updates: int) -> None:
     """Let an optimiser believe that it has made that many updates of each weight."""
-    made.num_update = updates
+    optimizer.num_update = updates
     if updates:
-        made._index_update_count.update(dict.fromkeys(range(weights), updates))
+        optimizer._index_update_count.update(dict.fromkeys(range(weights), updates))
 
 
 def serve(group: GroupJob, rendezvous: Rendezvous) -> None:

@@ -31,10 +31,11 @@ from steplab_worker import adapter as base
 from steplab_worker.adapters import _channels_last as last_
 from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.adapters.tensorflow.keras_fit import FitLoop, make_optimizer
-from steplab_worker.adapters.tensorflow.layers import Network, flat, to_last
+from steplab_worker.adapters.tensorflow.layers import Network, to_last
 from steplab_worker.adapters.tensorflow.pieces import TensorFlowPieces
 from steplab_worker.adapters.tensorflow.place import Place, devices
-from steplab_worker.graph import UNTOLD, Graph
+from steplab_worker.adapters.tensorflow.programs import Programs, exchanges, whole_arrays
+from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -78,7 +79,6 @@ DECLARATION = {
         },
     ],
 }
-COLLECTIVES = ("CollectiveReduce", "NcclAllReduce")
 
 
 class Session(base.Session):
@@ -92,8 +92,7 @@ class Session(base.Session):
             self.variables = list(self.net.trained.values())
             self.optimizer = make_optimizer(job)
             self.optimizer.build(self.variables)
-            self.sums = [_sum_of(variable) for variable in self.variables] if job.accumulate > 1 else []
-        self.programs = _Programs(self)
+            self.programs = Programs(job, self.net, self.optimizer, place)
         self.splits = place.replicas > 1
         self.layer_method = "none: several replicas in one process" if self.splits else "pieces"
         self.pieces: Optional[TensorFlowPieces] = None
@@ -137,7 +136,7 @@ class Session(base.Session):
         program = self.programs.whole if last else self.programs.part
         self.value = program(*self.batch)
         if self.counted is not None:
-            self.counted += _exchanges(program.get_concrete_function(*self.batch))
+            self.counted += exchanges(program.get_concrete_function(*self.batch))
 
     def step_alone(self, batch: Any, last: bool) -> None:
         """The custom loop's compiled function without its all-reduce; the replicas' weights part."""
@@ -168,7 +167,7 @@ class Session(base.Session):
         """The compiled backward function; gradients of an accumulation are added up."""
         copies = [self.place.local(variable) for variable in self.variables]
         gradients = self.tape.gradient(self.value, [list(replica) for replica in zip(*copies)])
-        gradients = [_whole_arrays(replica) for replica in gradients]
+        gradients = [whole_arrays(replica) for replica in gradients]
         self.tape = None
         self.local = self.programs.add(self.local, gradients) if self.local else gradients
 
@@ -227,26 +226,26 @@ class Session(base.Session):
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """The gradients of the first replica here."""
-        found = {key: gradient.numpy() for key, gradient in zip(self.net.trained, self.local[0])}
-        return last_.all_outward(self.graph, found)
+        gradients = {key: gradient.numpy() for key, gradient in zip(self.net.trained, self.local[0])}
+        return last_.all_outward(self.graph, gradients)
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights of the first replica here."""
-        found = {key: self.place.local(variable)[0].numpy() for key, variable in self.net.trained.items()}
-        return last_.all_outward(self.graph, found)
+        weights = {key: self.place.local(variable)[0].numpy() for key, variable in self.net.trained.items()}
+        return last_.all_outward(self.graph, weights)
 
     def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
         """A network of its own outside the strategy, with the numbers of the first replica here."""
         held = {**self.net.trained, **self.net.buffers}
-        found = last_.all_outward(
+        arrays = last_.all_outward(
             self.graph, {key: self.place.local(variable)[0].numpy() for key, variable in held.items()}
         )
-        self.twin = self.twin or Twin(self.graph, found, self.job.precision)
-        return self.twin.now(found)
+        self.twin = self.twin or Twin(self.graph, arrays, self.job.precision)
+        return self.twin.now(arrays)
 
     def state(self) -> Dict[str, np.ndarray]:
         """The variables of the first replica here."""
-        return {name: np.array(self.place.local(one)[0].numpy()) for name, one in self._held().items()}
+        return {name: np.array(self.place.local(variable)[0].numpy()) for name, variable in self._held().items()}
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the variables of every replica here."""
@@ -255,9 +254,10 @@ class Session(base.Session):
                 copy.assign(state[name])
 
     def _held(self) -> Dict[str, Any]:
-        found = {"trained/%s/%s" % key: one for key, one in self.net.trained.items()}
-        found.update({"buffer/%s/%s" % key: one for key, one in self.net.buffers.items()})
-        return dict(found, **{"optimizer/%d" % at: one for at, one in enumerate(self.optimizer.variables)})
+        variables = {"trained/%s/%s" % key: variable for key, variable in self.net.trained.items()}
+        variables.update({"buffer/%s/%s" % key: variable for key, variable in self.net.buffers.items()})
+        variables.update({"optimizer/%d" % at: variable for at, variable in enumerate(self.optimizer.variables)})
+        return variables
 
     def count_exchanges(self) -> Callable[[], int]:
         """Count the collective operations in the graphs that native steps run."""
@@ -285,97 +285,6 @@ class Twin:
         for key, array in last_.all_inward(self.graph, list(held), weights).items():
             held[key].assign(array)
         return lambda samples: self.run(tf.convert_to_tensor(samples)).numpy()
-
-
-class _Programs:
-    """The compiled functions of one trial; each runs on every replica of this process."""
-
-    def __init__(self, session: Session):
-        self.net, self.optimizer, self.variables = session.net, session.optimizer, session.variables
-        self.sums, self.share = session.sums, session.job.share
-        self.spread = session.place.workers > 1
-        strategy = session.strategy
-
-        def compiled(function: Callable[..., Any]) -> Any:
-            return tf.function(lambda *arguments: strategy.run(function, arguments))
-
-        self.whole, self.part = compiled(lambda *batch: self._whole(self.spread, *batch)), compiled(self._part)
-        self.alone = compiled(lambda *batch: self._whole(False, *batch))
-        self.forward, self.infer = compiled(self._forward), compiled(lambda samples: self.net.run(samples, False))
-        self.average, self.update, self.barrier = compiled(self._average), compiled(self._update), compiled(_barrier)
-        self.add = tf.function(lambda one, other: tf.nest.map_structure(tf.add, one, other))
-
-    def _loss(self, samples: Any, labels: Any) -> Any:
-        return self.loss_of(self.net.run(samples, True), samples, labels)
-
-    def _forward(self, samples: Any, labels: Any) -> Any:
-        """The loss. The backward of a compiled function finds the slopes of all its arguments; samples need none."""
-        return self._loss(tf.stop_gradient(samples), labels)
-
-    def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
-        """The mean loss of a batch's output, scaled for accumulation."""
-        graph, output = self.net.graph, tf.cast(output, tf.float32)
-        if graph.loss == "reconstruction":
-            each = tf.math.squared_difference(output, flat(samples, graph.input_shape))
-        elif graph.loss == "masked-token":
-            told = labels != UNTOLD
-            each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels[told], output[told])
-        else:
-            each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, output)
-        mean = tf.reduce_mean(each)
-        return self.share(mean)
-
-    def _gradients(self, samples: Any, labels: Any) -> Any:
-        with tf.GradientTape() as tape:
-            value = self._loss(samples, labels)
-        return value, _whole_arrays(tape.gradient(value, self.variables))
-
-    def _part(self, samples: Any, labels: Any) -> Any:
-        """A batch of an accumulation before the last."""
-        value, gradients = self._gradients(samples, labels)
-        for total, gradient in zip(self.sums, gradients):
-            total.assign_add(gradient)
-        return value
-
-    def _whole(self, exchange: bool, samples: Any, labels: Any) -> Any:
-        """A batch, the exchange (or not) and the update."""
-        value, gradients = self._gradients(samples, labels)
-        if self.sums:
-            gradients = [total + gradient for total, gradient in zip(self.sums, gradients)]
-        self._update(self._average(gradients) if exchange else gradients)
-        for total in self.sums:
-            total.assign(tf.zeros_like(total))
-        return value
-
-    def _average(self, gradients: Any) -> Any:
-        # A gradient that is an argument of the function has no device yet; all_reduce asks where it is.
-        placed = [tf.identity(gradient) for gradient in gradients]
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.MEAN, placed)
-
-    def _update(self, gradients: Any) -> None:
-        self.optimizer.apply_gradients(zip(gradients, self.variables), skip_gradients_aggregation=True)
-
-
-def _whole_arrays(gradients: Any) -> List[Any]:
-    """Gradients that are exchanged and added up like all others; that of an embedding may be some of its rows."""
-    return [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-
-def _barrier() -> Any:
-    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.constant(1.0))
-
-
-def _sum_of(variable: Any) -> Any:
-    """Where a replica adds up gradients of a variable."""
-    on_read, added = tf.VariableSynchronization.ON_READ, tf.VariableAggregation.SUM
-    return tf.Variable(tf.zeros(variable.shape), trainable=False, synchronization=on_read, aggregation=added)
-
-
-def _exchanges(function: Any) -> int:
-    """1 if the compiled function holds a collective operation, else 0."""
-    graph = function.graph.as_graph_def()
-    nodes = [*graph.node, *(node for one in graph.library.function for node in one.node_def)]
-    return int(any(node.op.startswith(COLLECTIVES) for node in nodes))
 
 
 class Adapter(base.Adapter):

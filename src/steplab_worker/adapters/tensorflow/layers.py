@@ -207,7 +207,7 @@ def _batch_norm(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
 
     def call(x: Any, training: bool) -> Any:
         # The fused kernel is two-dimensional; positions of any dimension are laid out along one.
-        made, mean, variance = tf.raw_ops.FusedBatchNormV3(
+        normalised, mean, variance = tf.raw_ops.FusedBatchNormV3(
             x=tf.reshape(x, [-1, size(shape[1:]), 1, shape[0]]), scale=own["weight"], offset=own["bias"],
             mean=_no_numbers() if training else own["mean"], variance=_no_numbers() if training else own["variance"],
             epsilon=epsilon, is_training=training,
@@ -215,7 +215,7 @@ def _batch_norm(layer: Layer, shapes: List[Shape], own: Variables) -> Call:
         if training:
             own["mean"].assign_add(momentum * (mean - own["mean"]))
             own["variance"].assign_add(momentum * (variance - own["variance"]))
-        return tf.reshape(made, [-1, *shape[1:], shape[0]])
+        return tf.reshape(normalised, [-1, *shape[1:], shape[0]])
 
     return call
 

@@ -39,8 +39,8 @@ class TensorFlowPieces(Pieces):
     def backward(self, layer: Layer, kept: Any, gradient: Any) -> List[Any]:
         """Gradients from the tape."""
         tape, output, chosen = kept
-        found = tape.gradient(output, [chosen, self.variables[layer.name]], output_gradients=gradient)
-        return found[0]
+        gradients = tape.gradient(output, [chosen, self.variables[layer.name]], output_gradients=gradient)
+        return gradients[0]
 
     def loss_gradient(self, output: Any) -> Any:
         """Eagerly; it is not timed."""
@@ -49,9 +49,9 @@ class TensorFlowPieces(Pieces):
             value = self.loss(output)
         return tape.gradient(value, output)
 
-    def add(self, one: Any, other: Any) -> Any:
+    def add(self, gradient: Any, other: Any) -> Any:
         """One operation."""
-        return tf.add(one, other)
+        return tf.add(gradient, other)
 
     def _program(self, layer: Layer, wanted: List[bool]) -> Any:
         if layer.name not in self.programs:

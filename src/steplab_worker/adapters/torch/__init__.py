@@ -230,7 +230,7 @@ class Session(base.Session):
 
     def parameters(self) -> Dict[Any, np.ndarray]:
         """The weights as arrays."""
-        return {key: one.detach().cpu().numpy().copy() for key, one in named_arrays(self.module).items()}
+        return {key: tensor.detach().cpu().numpy().copy() for key, tensor in named_arrays(self.module).items()}
 
     def count_exchanges(self) -> Callable[[], int]:
         """Count by a communication hook, which DDP calls for each bucket of gradients it exchanges."""
@@ -262,21 +262,22 @@ class Session(base.Session):
         def predict(samples: np.ndarray) -> np.ndarray:
             self.module.eval()
             with torch.inference_mode(), self._precision():
-                made = self.module(torch.from_numpy(samples).to(self.device)).float().cpu().numpy()
+                outputs = self.module(torch.from_numpy(samples).to(self.device)).float().cpu().numpy()
             self.module.train()
-            return made
+            return outputs
 
         return predict
 
     def state(self) -> Dict[str, np.ndarray]:
         """The module's tensors and the optimiser's, by their names in PyTorch; zeros for what it has not made yet."""
-        found = {"module/" + name: one for name, one in self.module.state_dict().items()}
+        tensors = {"module/" + name: tensor for name, tensor in self.module.state_dict().items()}
         for number, parameter in enumerate(self.module.parameters()):
             held = self.optimizer.state.get(parameter, {})
             for name in MEMORIES[self.job.optimizer]:
                 empty = torch.zeros(()) if name == "step" else torch.zeros_like(parameter)
-                found["optimizer/%d/%s" % (number, name)] = held.get(name, empty)
-        return {name: one.detach().cpu().numpy().copy() for name, one in found.items() if torch.is_tensor(one)}
+                tensors["optimizer/%d/%s" % (number, name)] = held.get(name, empty)
+        arrays = {name: tensor for name, tensor in tensors.items() if torch.is_tensor(tensor)}
+        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in arrays.items()}
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
         """Into the module and the optimiser."""
@@ -347,7 +348,7 @@ def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
     """The layers to time: the graph's own, or in a user's network those that hold no further ones."""
     if isinstance(module, GraphModule):
         return list(module.named_children())
-    return [(name, one) for name, one in module.named_modules() if name and not any(True for _ in one.children())]
+    return [(name, part) for name, part in module.named_modules() if name and not any(True for _ in part.children())]
 
 
 def _criterion(loss: str) -> Any:

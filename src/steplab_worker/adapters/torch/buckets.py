@@ -14,16 +14,16 @@ FIRST_BUCKET_BYTES, BUCKET_BYTES = 2**20, 25 * 2**20
 def buckets(tensors: List[torch.Tensor], size_mb: float) -> List[List[torch.Tensor]]:
     """Tensors in order, grouped as DDP groups them: a bucket is full as soon as it has reached its size."""
     limits = [size_mb * 2**20] if size_mb else [FIRST_BUCKET_BYTES, BUCKET_BYTES]
-    made: List[List[torch.Tensor]] = []
+    groups: List[List[torch.Tensor]] = []
     held, limit = 0.0, 0.0
     for tensor in tensors:
         if held >= limit:
-            limit = limits[min(len(made), len(limits) - 1)]
+            limit = limits[min(len(groups), len(limits) - 1)]
             held = 0.0
-            made.append([])
-        made[-1].append(tensor)
+            groups.append([])
+        groups[-1].append(tensor)
         held += tensor.numel() * tensor.element_size()
-    return made
+    return groups
 
 
 def average(groups: List[List[torch.Tensor]], workers: int) -> None:

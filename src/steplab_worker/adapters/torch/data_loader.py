@@ -73,7 +73,7 @@ class DataLoaderSource(base.Source):
 
     def _start(self, epoch: int) -> None:
         processes = self.job.loader_workers
-        made = DataLoader(
+        loader = DataLoader(
             self.samples,
             batch_sampler=Divided(self.loader, epoch),
             num_workers=processes,
@@ -82,7 +82,7 @@ class DataLoaderSource(base.Source):
             multiprocessing_context="fork" if processes else None,
             worker_init_fn=_die_with_rank if processes else None,
         )
-        self.batches = iter(made)
+        self.batches = iter(loader)
 
     def close(self) -> None:
         """End the worker processes and wait for them."""

@@ -73,7 +73,7 @@ def _hidden(module: ModuleType, name: str) -> str:
 def make_module(spec: str, paths: Sequence[str] = ()) -> nn.Module:
     """Call the factory and check what it returns."""
     factory = load_factory(spec, paths)
-    made = explained(spec, factory)
-    if not isinstance(made, nn.Module):
-        raise FactoryError("%s returned a %s, not an nn.Module" % (spec, type(made).__name__))
-    return made
+    module = explained(spec, factory)
+    if not isinstance(module, nn.Module):
+        raise FactoryError("%s returned a %s, not an nn.Module" % (spec, type(module).__name__))
+    return module

@@ -63,10 +63,10 @@ class GraphModule(nn.Module):
         """The output of the last layer."""
         values = {INPUT: x}
         for name, inputs, finished in self.steps:
-            values[name] = self._modules[name](*[values[one] for one in inputs])
+            values[name] = self._modules[name](*[values[source] for source in inputs])
             # Without this, inference would hold every activation until the end.
-            for one in finished:
-                del values[one]
+            for source in finished:
+                del values[source]
         return values[self.steps[-1][0]]
 
     def parameter(self, layer: str, name: str) -> torch.nn.Parameter:
@@ -244,11 +244,11 @@ def _before(pads: Sequence[Tuple[int, int]]) -> Tuple[int, ...]:
 def _conv(layer: Layer, shapes: List[Shape]) -> nn.Module:
     options, pads = layer.options, layer.options["padding"]
     padding = _before(pads) if _equal(pads) else 0
-    made = CONVOLUTIONS[len(pads)](
+    convolution = CONVOLUTIONS[len(pads)](
         shapes[0][0], options["filters"], options["kernel"], options["stride"], padding,
         groups=options["groups"], bias=options["bias"],
     )  # fmt: skip
-    return made if _equal(pads) else Padded(made, pads, 0.0)
+    return convolution if _equal(pads) else Padded(convolution, pads, 0.0)
 
 
 def _dense(layer: Layer, shapes: List[Shape]) -> nn.Module:
@@ -279,8 +279,8 @@ def _adaptive_avg_pool(layer: Layer, shapes: List[Shape]) -> nn.Module:
 
 
 def _batch_norm(layer: Layer, shapes: List[Shape]) -> nn.Module:
-    made = NORMS[len(layer.shape)]
-    return made(layer.shape[0], eps=layer.options["epsilon"], momentum=layer.options["momentum"])
+    norm = NORMS[len(layer.shape)]
+    return norm(layer.shape[0], eps=layer.options["epsilon"], momentum=layer.options["momentum"])
 
 
 # A constructor takes the layer and the shapes of its inputs, without the batch.

@@ -65,13 +65,13 @@ def describe(operator: str, args: Sequence[Any], learned: List[torch.Tensor], da
 
 
 def _by_place(learned: List[torch.Tensor]) -> List[Role]:
-    return [("input%d" % i, one, one.shape) for i, one in enumerate(learned)]
+    return [("input%d" % i, tensor, tensor.shape) for i, tensor in enumerate(learned)]
 
 
 def _roles(learned: List[torch.Tensor], **parts: Any) -> List[Role]:
     """The parts that are learned."""
-    known = {id(one) for one in learned}
-    return [(part, one, one.shape) for part, one in parts.items() if id(one) in known]
+    known = {id(tensor) for tensor in learned}
+    return [(part, tensor, tensor.shape) for part, tensor in parts.items() if id(tensor) in known]
 
 
 def _convolution(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch.Tensor]) -> Described:
@@ -80,7 +80,7 @@ def _convolution(args: Sequence[Any], learned: List[torch.Tensor], data: List[to
 
 
 def _product(left: torch.Tensor, right: torch.Tensor, bias: Any, learned: List[torch.Tensor]) -> Described:
-    known = {id(one) for one in learned}
+    known = {id(tensor) for tensor in learned}
     biases = _roles(learned, bias=bias)
     if id(right) in known:
         # The right factor is (features, units); a weight is (units, features).
@@ -93,7 +93,8 @@ def _product(left: torch.Tensor, right: torch.Tensor, bias: Any, learned: List[t
 def _added_product(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch.Tensor]) -> Described:
     """A product of two batches of matrices, added to something: a mask, or scores so far."""
     kind, options, roles = _product(args[1], args[2], None, learned)
-    return kind, dict(options, added=True, data=[one for one in data if one is args[1] or one is args[2]]), roles
+    factors = [tensor for tensor in data if tensor is args[1] or tensor is args[2]]
+    return kind, dict(options, added=True, data=factors), roles
 
 
 def _norm(kind: str, weight: int) -> Callable[..., Described]:
@@ -118,11 +119,11 @@ def _adaptive(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch
 
 def _attention(args: Sequence[Any], learned: List[torch.Tensor], data: List[torch.Tensor]) -> Described:
     query, key, value = args[:3]
-    known = {id(one) for one in data}
-    if any(id(one) not in known for one in (query, key, value)):
+    known = {id(tensor) for tensor in data}
+    if any(id(tensor) not in known for tensor in (query, key, value)):
         return "attention with learned positions", {}, _by_place(learned)
     heads, positions = query.shape[1], query.shape[2]
-    flat = [[one.shape[0], one.shape[1] * one.shape[3], one.shape[2]] for one in (query, key, value)]
+    flat = [[tensor.shape[0], tensor.shape[1] * tensor.shape[3], tensor.shape[2]] for tensor in (query, key, value)]
     output = [query.shape[0], heads * value.shape[3], positions]
     return "attention", {"heads": heads, "input_shapes": flat, "output_shape": output, "data": [query, key, value]}, []
 

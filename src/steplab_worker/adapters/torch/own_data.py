@@ -32,7 +32,7 @@ def make_dataset(spec: str, split: str = "train", paths: Sequence[str] = ()) -> 
 def _told(factory: Callable[..., Any]) -> bool:
     """Whether the function wants to know the split."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return any(one.kind in kinds for one in inspect.signature(factory).parameters.values())
+    return any(parameter.kind in kinds for parameter in inspect.signature(factory).parameters.values())
 
 
 def sample_of(spec: str, dataset: Any, index: int = 0) -> Tuple[np.ndarray, np.ndarray]:
@@ -68,7 +68,7 @@ class OwnSplit(data.Dataset):
     def read(self, indices: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
         """The samples of these numbers."""
         pairs = [self.dataset[int(index)] for index in indices]
-        inputs, targets = zip(*((np.asarray(one), np.asarray(other)) for one, other in pairs))
+        inputs, targets = zip(*((np.asarray(sample), np.asarray(target)) for sample, target in pairs))
         return np.stack(inputs), np.stack(targets)
 
 

@@ -46,8 +46,8 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         operator = func.overloadpacket.__name__
-        tensors = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, torch.Tensor)]
-        outputs = [one for one in tree_flatten(result)[0] if isinstance(one, torch.Tensor)]
+        tensors = [tensor for tensor in tree_flatten((args, kwargs))[0] if isinstance(tensor, torch.Tensor)]
+        outputs = [tensor for tensor in tree_flatten(result)[0] if isinstance(tensor, torch.Tensor)]
         self.alive += [*tensors, *outputs]
         if operator in VIEWS and tensors:
             self._follow(tensors[0], outputs)
@@ -64,8 +64,8 @@ class Recorder(TorchDispatchMode):
     def _note(
         self, operator: str, args: Sequence[Any], tensors: List[torch.Tensor], outputs: List[torch.Tensor]
     ) -> None:
-        learned = [one for one in tensors if id(one) in self.parameters]
-        data = [one for one in tensors if id(one) in self.sources and id(one) not in self.parameters]
+        learned = [tensor for tensor in tensors if id(tensor) in self.parameters]
+        data = [tensor for tensor in tensors if id(tensor) in self.sources and id(tensor) not in self.parameters]
         if not learned and not data:
             return  # a counter or a mask: neither the input nor anything learned is in it
         kind, options, roles = describe(operator, args, learned, data)
@@ -75,16 +75,17 @@ class Recorder(TorchDispatchMode):
             {
                 "name": name,
                 "kind": kind,
-                "inputs": [self.sources[id(one)] for one in data],
-                "input_shapes": options.pop("input_shapes", [list(one.shape) for one in data]),
+                "inputs": [self.sources[id(tensor)] for tensor in data],
+                "input_shapes": options.pop("input_shapes", [list(tensor.shape) for tensor in data]),
                 "output_shape": options.pop("output_shape", list(outputs[0].shape)),
                 "options": options,
                 "weights": [
-                    {"role": role, "name": self.parameters[id(one)], "shape": list(shape)} for role, one, shape in roles
+                    {"role": role, "name": self.parameters[id(weight)], "shape": list(shape)}
+                    for role, weight, shape in roles
                 ],
             }
         )
-        self.sources.update({id(one): name for one in outputs})
+        self.sources.update({id(tensor): name for tensor in outputs})
 
     def _name(self, operation: str) -> str:
         """The module's path; with the operation where the module does more than one thing."""

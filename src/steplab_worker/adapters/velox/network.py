@@ -280,8 +280,8 @@ def _pooling(layer: Layer, source: np.ndarray) -> Core:
     sizes, indices = np.array([len(members) for members in bins]), np.concatenate(bins)
     flat = source.reshape(*source.shape[:2], -1)
     x = np.zeros((*source.shape[:2], len(indices)), np.float32)
-    made = plans.in_bins(x, sizes, len(source), POOLS.get(layer.kind, "array_average"))
-    return Core(lambda: np.take(flat, indices, axis=2, out=x, mode="clip"), made)
+    pooled = plans.in_bins(x, sizes, len(source), POOLS.get(layer.kind, "array_average"))
+    return Core(lambda: np.take(flat, indices, axis=2, out=x, mode="clip"), pooled)
 
 
 def _bins(layer: Layer, extents: Shape) -> List[np.ndarray]:
@@ -298,8 +298,8 @@ def _bins(layer: Layer, extents: Shape) -> List[np.ndarray]:
         ]
     grid = np.arange(size(extents)).reshape(extents)
     cells = [()]
-    for one in ranges:
-        cells = [(*cell, slice(*pair)) for cell in cells for pair in one]
+    for axis in ranges:
+        cells = [(*cell, slice(*pair)) for cell in cells for pair in axis]
     return [grid[cell].reshape(-1) for cell in cells]
 
 

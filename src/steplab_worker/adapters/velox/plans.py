@@ -77,12 +77,12 @@ class Block:
 
     def record_batch(self, constants: Sequence[np.ndarray], operands: Sequence[np.ndarray]) -> pa.RecordBatch:
         """The columns, those of constants per channel (e0, e1, …) and of operands in the order of the rows (r0, …)."""
-        made, stop = list(self.columns), self.start + len(self.channels)
+        columns, stop = list(self.columns), self.start + len(self.channels)
         for number, values in enumerate(constants):
-            made.append(("e%d" % number, self._of_rows(values)))
+            columns.append(("e%d" % number, self._of_rows(values)))
         for number, values in enumerate(operands):
-            made.append(("r%d" % number, column(values.reshape(-1)[self.start : stop])))
-        return pa.RecordBatch.from_arrays([one for _, one in made], names=[name for name, _ in made])
+            columns.append(("r%d" % number, column(values.reshape(-1)[self.start : stop])))
+        return pa.RecordBatch.from_arrays([array for _, array in columns], names=[name for name, _ in columns])
 
     def _of_rows(self, values: np.ndarray) -> pa.Array:
         own = values.astype(np.float32)[self.channels]
