@@ -25,6 +25,7 @@ from steplab.runner.instruments.quietness import Quietness
 from steplab.runner.ranks import leftovers
 from steplab.runner.ranks.launchers import launcher_extensions
 from steplab.runner.ranks.private_network import obstacle
+from steplab_worker import amx
 from steplab_worker.machine import machine
 
 __all__ = ["Checkup", "Summary", "Support", "doctor", "summarised", "support_matrix"]
@@ -56,6 +57,7 @@ class Checkup:
     home: Path  # where environments and generated data are
     data: str | None  # the folder of the user's own data
     slurm: SlurmCheck
+    amx: str = "absent"  # the CPU's tiles for products in bfloat16: absent, usable or broken
 
     @property
     def first_step(self) -> str:
@@ -82,6 +84,7 @@ class Checkup:
             "home": str(self.home),
             "data": self.data,
             "slurm": self.slurm.document(),
+            "amx": self.amx,
         }
 
     def __repr__(self) -> str:
@@ -110,6 +113,7 @@ def doctor() -> Checkup:
         home=home(),
         data=os.environ.get("STEPLAB_DATA"),
         slurm=check_slurm(),
+        amx=amx.state(),
     )
 
 
