@@ -46,10 +46,13 @@ class Network:
     def __init__(self, graph: Graph):
         self.graph = graph
         self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
+        self.loose = last.as_they_lie(graph)
         self.calls = [(layer, self._call(layer)) for layer in graph.layers]
 
     def _call(self, layer: Layer) -> Call:
         """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
+        if layer.kind == "flatten" and layer.name in self.loose:
+            return _weightless(lambda x: x.reshape(x.shape[0], -1))
         wanted = last.takes_sequences(layer, self.sequences)
         table = {**LAYERS, **SEQUENCE_LAYERS} if wanted else LAYERS
         call = table[layer.kind](layer, [self.shapes[name] for name in layer.inputs])
