@@ -56,7 +56,7 @@ PATIENCE_S = 30.0
 
 def main(kills: int = 30) -> None:
     """Kill, attach, count; then kill once more and cancel."""
-    with SlurmBox(cpus=8) as box, tempfile.TemporaryDirectory() as name:
+    with SlurmBox(cpus=9) as box, tempfile.TemporaryDirectory() as name:
         os.environ.update(box.variables)
         room = Path(name)
         study = room / "study.toml"
