@@ -81,7 +81,11 @@ class Plan(Sequence[PlannedTrial]):
         """The trials of other ids than these, in their order."""
         for replicate, row, trial in self.numbered():
             if trial not in ids:
-                yield PlannedTrial(self.configurations[row], replicate)
+                yield self.planned(replicate, row)
+
+    def planned(self, replicate: int, row: int) -> PlannedTrial:
+        """The trial of that replicate and row, as `numbered` tells them."""
+        return PlannedTrial(self.configurations[row], replicate)
 
     def selected(self, ids: Collection[str]) -> Plan:
         """The part of the plan that has these ids."""

@@ -112,7 +112,7 @@ class Campaign:
         waiting: Iterable[PlannedTrial] = self.trials.without(records.done(self.folder))
         while waiting and not stop.asked:
             claimed: list[PlannedTrial] = []
-            yield from self._claimed_trials(waiting, claimed)
+            yield from self._claimed_trials(waiting, claimed.append)
             if claimed and waiting is not claimed:
                 self.observer.on_wait(claimed[0], self._claims.holder(claimed[0].id))
             waiting = claimed
@@ -122,22 +122,24 @@ class Campaign:
 
     def _among_many(self, stop: Stop) -> Iterator[PlannedTrial]:
         """The trials of a laboratory inside an allocation, one of many: waits for nobody, who submitted it does."""
-        crowd, found = Crowd(self.folder), True
-        while found and not stop.asked:
-            found = False
-            waiting = self.trials.without(records.done(self.folder))
-            for trial in self._claimed_trials((trial for trial in waiting if not crowd.has(trial.id)), []):
-                found = True
+        crowd, numbered = Crowd(self.folder), list(self.trials.numbered())
+        crowd.moved = True
+        while crowd.moved and not stop.asked:
+            trials = (self.trials.planned(replicate, row) for replicate, row, _ in crowd.open_trials(numbered))
+            for trial in self._claimed_trials(trials, lambda trial: crowd.refused()):
+                crowd.claimed()
                 yield trial
 
-    def _claimed_trials(self, trials: Iterable[PlannedTrial], others: list[PlannedTrial]) -> Iterator[PlannedTrial]:
-        """Those that can be claimed, each until the next is asked for; what others have claimed is put aside."""
+    def _claimed_trials(
+        self, trials: Iterable[PlannedTrial], refused: Callable[[PlannedTrial], None]
+    ) -> Iterator[PlannedTrial]:
+        """Those that can be claimed, each until the next is asked for; what others have claimed is refused."""
         for trial in trials:
             # Looked at again, because another laboratory may have finished it since.
             if self.folder.has(self.folder.record(trial.id)) or (self.admits and not self.admits(trial)):
                 continue
             if not self._claims.take(trial.id):
-                others.append(trial)
+                refused(trial)
                 continue
             try:
                 if not self.folder.has(self.folder.record(trial.id)):

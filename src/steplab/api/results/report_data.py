@@ -121,11 +121,10 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
     """
     from steplab.api.results.rooflines import of_configuration
     from steplab.core.errors import SteplabError
-    from steplab.report.data import layer_profile
     from steplab.runner.instruments.ceilings import known_ceilings
     from steplab.store import records
 
-    timed = layer_profile(tabled.trials, tabled.layers, analysis)[2]
+    timed = analysis.layers.trials if analysis.layers else ()
     known = known_ceilings() if timed else None
     if known is None:
         return None
