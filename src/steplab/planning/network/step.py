@@ -24,7 +24,7 @@ from steplab.planning.network.schedule import Cores, Message, Timeline, simulate
 from steplab.planning.network.wires import Exchange, Wires
 from steplab_worker.graph import Graph
 
-MODEL_DOUBT = 0.12  # relative error of the method itself (docs/network.md says where it comes from)
+MODEL_DOUBT = 0.12  # relative error of the method itself: of the order that others publish (docs/network.md)
 NORMAL_90 = 1.645
 NO_GRAPH = "a network of one's own has no graph, so its gradients are not known by size"
 POWERS = (1, 2, 4, 8, 16, 32, 64)  # accumulations that are looked at
