@@ -9,6 +9,7 @@ import typer
 
 import steplab
 from steplab.cli._completion import complete_models
+from steplab.cli._life import working
 from steplab.cli._options import listed
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell
 
@@ -35,7 +36,8 @@ def report(
 
     Example: steplab report runs/demo --out report.html
     """
-    written = steplab.open(folder).report(out, models=listed(models), figures=figures, network=network)
+    with working("writing the report"):
+        written = steplab.open(folder).report(out, models=listed(models), figures=figures, network=network)
     if as_json:
         print_json(written.document())
         return

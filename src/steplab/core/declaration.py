@@ -9,7 +9,7 @@ from typing import Any
 
 from steplab.core.errors import InputError, allowed
 from steplab.core.extensions import parsed
-from steplab.core.trial import STRATEGIES, kind_names
+from steplab.core.trial import PRECISIONS, STRATEGIES, kind_names
 
 # What each key means: `steplab_worker/adapter.py`.
 REQUIRED: Mapping[str, type | tuple[type, ...]] = {
@@ -27,6 +27,7 @@ OPTIONAL: Mapping[str, type | tuple[type, ...]] = {
     "debian": list,
     "roles": dict,
     "launcher": str,
+    "precisions": list,
     "doors": str,
     "caches": list,
     "strategies_apart": bool,
@@ -89,6 +90,7 @@ def _deeper(declaration: Mapping[str, Any]) -> str:
     return (
         _among("kinds", declaration["kinds"], kind_names())
         or _among("strategies", declaration["strategies"], STRATEGIES)
+        or _among("precisions", declaration.get("precisions", ()), PRECISIONS)
         or ("" if isinstance(declaration["layers"], list) or declaration["layers"] == "all" else "has odd 'layers'")
         or _exchange(declaration.get("exchange", {}))
         or next(filter(None, (_factor(name, fields) for name, fields in declaration["factors"].items())), "")

@@ -51,6 +51,7 @@ class Framework:
     debian: tuple[str, ...] = ()
     roles: Mapping[str, int | str] = field(default_factory=dict)  # auxiliary processes beside several ranks
     launcher: str = "local"  # what starts several ranks: a file in runner/ranks/launchers, or an extension
+    precisions: tuple[str, ...] = ("float32",)
     doors: str = ""  # what listens, without a password, where ranks get no private network
     caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
     strategies_apart: bool = False  # a group of ranks serves one strategy only
@@ -101,6 +102,7 @@ def read_framework(name: str, file: Path) -> Framework:
         debian=tuple(declared.get("debian", ())),
         roles=declared.get("roles", {}),
         launcher=declared.get("launcher", "local"),
+        precisions=tuple(declared.get("precisions", ("float32",))),
         doors=declared.get("doors", ""),
         caches=tuple(declared.get("caches", ())),
         strategies_apart=declared.get("strategies_apart", False),

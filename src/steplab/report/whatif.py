@@ -40,7 +40,8 @@ def what_if(data: ReportData) -> dict[str, Any]:
     return {
         "models": models,
         "constants": {**constants, **_fastest(data)},
-        "strong": "global_batch_size" in data.factors or any(one.kind == "strong" for one in data.analysis.scaling),
+        "strong": "global_batch_size" in data.factors
+        or any(series.kind == "strong" for series in data.analysis.scaling),
         "samples": {name: count for name, count in data.provenance.samples.items() if count > 0},
         "levels": list(LEVELS),
     }

@@ -96,7 +96,7 @@ def _predicted(now: Situation, key: str, action: str, how: str, gain: Callable[[
     """A gain computed from the parts: from their medians, and its spread from that of each replicate's own gain."""
     here = now.median | {name: now.phase(name) for name in SHARES}
     here["exposed"] = max(now.exposed.seconds, 0.0)
-    value, each = gain(here), np.log([max(gain(one), 1e-9) for one in now.replicates])
+    value, each = gain(here), np.log([max(gain(replicate), 1e-9) for replicate in now.replicates])
     n = len(each)
     if n < 2:
         return Help(key, action, value, None, None, False, how)
