@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         network,
         network_profile,
         plan_network,
-        read_network,
     )
     from steplab.api.measuring.plan import StudyPlan, plan, read_study
     from steplab.api.measuring.run import RunObserver, RunSummary, pilot, run, run_pilot, run_plan
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from steplab.api.measuring.status import StudyStatus
     from steplab.api.modelling.comparison import ModelComparison, compare
     from steplab.api.modelling.fitting import FittedModel, fit, load_model
+    from steplab.api.modelling.network_file import read_network
     from steplab.api.modelling.network_predictions import NetworkPrediction, NetworkPredictions, predict_network
     from steplab.api.modelling.penalty import PenaltyScan, scan_penalty
     from steplab.api.modelling.predictions import Predictions

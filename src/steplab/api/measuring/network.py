@@ -15,11 +15,10 @@ from steplab.api.measuring.run import RunObserver, run_plan
 from steplab.api.results.results import Results
 from steplab.core import catalogue
 from steplab.core.errors import InputError
-from steplab.core.parsing import read_text
 from steplab.core.placement import NET
 from steplab.planning.network.curve import Piece, fit_curve
 from steplab.planning.network.measured import profile_of
-from steplab.planning.network.profile import MAX_BYTES, Collective, Profile, parse_profile
+from steplab.planning.network.profile import Collective, Profile
 from steplab.runner.executors import LOCAL, expect_executor
 from steplab.runner.executors import settings as executor_settings
 from steplab.runner.interrupts import Stop
@@ -28,7 +27,7 @@ from steplab.store.records import write_file
 from steplab.study.executors import HostsSettings
 from steplab.study.file import parse_study
 
-__all__ = ["Collective", "MeasuredNetwork", "network", "network_profile", "plan_network", "read_network"]
+__all__ = ["Collective", "MeasuredNetwork", "network", "network_profile", "plan_network"]
 SIZES = tuple(1024 * 4**power for power in range(9))  # 1 KiB to 64 MiB
 HERE = "here"
 STUDY = """\
@@ -180,8 +179,3 @@ def network_profile(folder: Path | str, profile: Path | str | None = None, name:
     made = profile_of(Results(folder).trials, name or folder.name)
     write_file(file, made.text().encode())
     return MeasuredNetwork(made, file, folder)
-
-
-def read_network(file: Path | str) -> Profile:
-    """A network profile from its file; anything else is one sentence."""
-    return parse_profile(read_text(Path(file), MAX_BYTES), str(file))

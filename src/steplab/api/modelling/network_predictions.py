@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steplab.api import display
-from steplab.api.measuring.network import read_network
+from steplab.api.modelling.network_file import read_network
 from steplab.core import placement
-from steplab.core.errors import InputError, ModelError, nearest
+from steplab.core.errors import ModelError, nearest
 from steplab.core.trial import accumulation
 from steplab.core.units import seconds
-from steplab.planning.network.compute import LAYOUT, Compute, Tables, measured_compute
-from steplab.planning.network.formula import ACCUMULATE, BANDWIDTH, LATENCY, step_formula
+from steplab.planning.network.compute import Tables, measured_compute
 from steplab.planning.network.profile import Profile
-from steplab.planning.network.step import MODEL_DOUBT, Layout, StepPrediction, hiding_k, predict_step
+from steplab.planning.network.step import Layout, StepPrediction, expect_same_framework, hiding_k, predict_step
 from steplab.planning.network.wires import Wires
 from steplab.planning.predict import parse_configuration
-from steplab.report.data import NetworkSliders
 
 if TYPE_CHECKING:
     from steplab.api.results.results import Results
-    from steplab.api.study_data import StudyData
 
 # What a prediction is asked about; other names are factors of the study.
 NUMBERS = ("workers", "nodes", "ranks_per_node", "accumulate", "bucket_mb", "times_bandwidth", "times_latency")
@@ -119,35 +115,6 @@ def predict_network(
     return NetworkPredictions(wires.name, tuple(_predicted(tables, wires, _texts(each)) for each in asked))
 
 
-def network_sliders(study: StudyData, file: Path, at: Mapping[str, str]) -> NetworkSliders:
-    """A configuration of a study over the most ranks of a profile, as a formula of bandwidth, latency, accumulation."""
-    profile = read_network(file)
-    tables = study.tables
-    own = {name: level for name, level in at.items() if name not in LAYOUT}
-    compute = measured_compute(
-        Tables(tables.trials, tables.iterations.to_pandas(), tables.layers.to_pandas(), tables.factors), own
-    )
-    _expect_same_framework(profile, compute)
-    rate = profile.ranks[0].rate if profile.ranks else ""
-    ranks, nodes = _most(profile, rate)
-    layout = Layout(ranks, nodes, one_machine=profile.one_machine)
-    made = step_formula(compute, Wires(profile, rate), layout)
-    there = ",".join([f"nodes={nodes}", f"workers={ranks}", *([f"rate={rate}"] if rate else [])])
-    there = ",".join([there, *(f"{name}={level}" for name, level in own.items())])
-    command = f"steplab predict --network {shlex.quote(str(file))} --from {shlex.quote(str(study.folder))} --at {there}"
-    name = f"{profile.name}: {ranks} workers on {nodes} hosts {rate}".rstrip()
-    ranges = {BANDWIDTH: (0.25, 4.0), LATENCY: (0.25, 4.0), ACCUMULATE: (1, 16)}
-    return NetworkSliders(name, made.formula, ranges, MODEL_DOUBT, command)
-
-
-def _most(profile: Profile, rate: str) -> tuple[int, int]:
-    """The most ranks that were measured, or that the data sheet has, and their hosts."""
-    if profile.ranks:
-        return max((entry.ranks, entry.nodes) for entry in profile.ranks if entry.rate == rate)
-    assert profile.link is not None
-    return profile.link.nodes * profile.link.ranks_per_node, profile.link.nodes
-
-
 def _texts(at: Configuration) -> dict[str, str]:
     return parse_configuration(at) if isinstance(at, str) else {str(name): str(value) for name, value in at.items()}
 
@@ -155,7 +122,7 @@ def _texts(at: Configuration) -> dict[str, str]:
 def _predicted(tables: Tables, profile: Profile, at: dict[str, str]) -> NetworkPrediction:
     _expect_known(at, tables.factors)
     compute = measured_compute(tables, at)
-    _expect_same_framework(profile, compute)
+    expect_same_framework(profile, compute)
     layout = _layout(at, profile)
     wires = Wires(profile, at.get("rate", ""), _number(at, "times_bandwidth", 1.0), _number(at, "times_latency", 1.0))
     return NetworkPrediction(at, predict_step(compute, wires, layout), hiding_k(compute, wires, layout))
@@ -166,13 +133,6 @@ def _expect_known(at: Mapping[str, str], factors: Sequence[str]) -> None:
     for name in at:
         if name not in known:
             raise ModelError(f"there is no factor {name!r}", hint=nearest(name, known))
-
-
-def _expect_same_framework(profile: Profile, compute: Compute) -> None:
-    own = compute.resolved.framework
-    if profile.framework and profile.framework != own:
-        what = f"the profile {profile.name!r} is of {profile.framework}'s exchange, the study of {own}"
-        raise InputError(what, hint=f"measure it with `steplab network --framework {own}`")
 
 
 def _layout(at: Mapping[str, str], profile: Profile) -> Layout:

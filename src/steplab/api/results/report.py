@@ -69,7 +69,7 @@ def report(
 
 def _sliders(data: StudyData, network: Path, shown: ReportData) -> NetworkSliders:
     """The fastest configuration over the network, by its profile, its lines and its latency at will."""
-    from steplab.api.modelling.network_predictions import network_sliders
+    from steplab.api.results.network_sliders import network_sliders
 
     fastest = shown.analysis.groups[0].factors if shown.analysis.groups else {}
     return network_sliders(data, network, {name: str(level) for name, level in fastest.items()})

@@ -20,11 +20,12 @@ from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
 from steplab.planning.network.buckets import Bucket, Gradient, buckets, buffer_bytes, gradients
 from steplab.planning.network.compute import Compute
+from steplab.planning.network.profile import Profile
 from steplab.planning.network.schedule import Cores, Message, Timeline, simulate
 from steplab.planning.network.wires import Exchange, Wires
 from steplab_worker.graph import Graph
 
-MODEL_DOUBT = 0.12  # relative error of the method itself (docs/network.md says where it comes from)
+MODEL_DOUBT = 0.12  # relative error of the method itself: of the order that others publish (docs/network.md)
 NORMAL_90 = 1.645
 NO_GRAPH = "a network of one's own has no graph, so its gradients are not known by size"
 POWERS = (1, 2, 4, 8, 16, 32, 64)  # accumulations that are looked at
@@ -104,6 +105,14 @@ class Method:
 
 
 USUAL = Method()
+
+
+def expect_same_framework(profile: Profile, compute: Compute) -> None:
+    """Another framework's exchange tells nothing of this one's."""
+    own = compute.resolved.framework
+    if profile.framework and profile.framework != own:
+        what = f"the profile {profile.name!r} is of {profile.framework}'s exchange, the study of {own}"
+        raise InputError(what, hint=f"measure it with `steplab network --framework {own}`")
 
 
 def predict_step(compute: Compute, wires: Wires, layout: Layout, method: Method = USUAL) -> StepPrediction:
