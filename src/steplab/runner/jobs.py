@@ -48,7 +48,7 @@ def group_key(resolved: Resolved) -> GroupKey:
     """The group of ranks that can run a trial."""
     framework = catalogue.framework(resolved.framework)
     apart = framework.strategies_apart and resolved.workers > 1
-    counting = [said for said in framework.roles.values() if isinstance(said, str)] if resolved.workers > 1 else []
+    counting = [role for role in framework.roles.values() if isinstance(role, str)] if resolved.workers > 1 else []
     return GroupKey(
         framework=resolved.framework,
         environment=resolved.environment,
@@ -85,6 +85,7 @@ def trial_job(study: Study, trial: PlannedTrial, source: DataSource | None, chec
         optimizer=resolved.optimizer,
         learning_rate=resolved.learning_rate,
         augment=resolved.augment,
+        precision=resolved.precision,
         loader_workers=resolved.loader_workers,
         prefetch=resolved.prefetch,
         options=resolved.framework_options,
