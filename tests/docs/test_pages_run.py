@@ -27,6 +27,7 @@ NOT_RUN = {
     "compare": "all models take a while; its page compares two",
     "env add": "registers an interpreter that only its owner has",
     "env check": "tries all six frameworks; its page tries one",
+    "env create": "installs a second PyTorch for good; `test_variants.py` makes other versions of small packages",
     "import": "needs files of other programs",
     "roofline": "measures the machine for minutes",
     "serve": "never ends",
