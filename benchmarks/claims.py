@@ -2,8 +2,8 @@
 
 `python benchmarks/claims.py [LABORATORIES] [TRIALS]`. Each laboratory is a process with the campaign's own way through
 claims and records; in the place of a measurement it sleeps, and its records are prepared ones. Targets: 64 laboratories
-lose nothing and run nothing twice, and a synthetic trial, measurement included, costs them at most twice the CPU time
-that it costs one laboratory. Decision 32 has the figures.
+lose nothing and run nothing twice, and the claim and record of a trial, without its measurement, cost them at most
+twice the CPU time that they cost one laboratory. Decision 32 has the figures.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ replicates = {replicates}
 [measure]
 iterations = 20
 """
+MOST = 2.0  # times the cost of one laboratory
 REAL = 200  # trials of which one laboratory's whole cost is measured, less that of the first
-TRIAL_S = 0.25  # that a trial of one of many laboratories sleeps
+TRIAL_S = 0.25  # that a trial sleeps
 
 
 @dataclass
@@ -83,7 +84,7 @@ def crowd(room: Path, laboratories: int, trials: int, pattern: Record, trial_s: 
     """CPU seconds of a trial's claim and record; nothing may be lost or run twice."""
     path, out = study_file(room, trials), room / f"out-{laboratories}"
     records.prepare(StudyFolder(out), path.read_text())
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")  # forked ones would copy each page that they touch, as none does
     gate, answers = context.Barrier(laboratories), context.Queue()
     team = [
         context.Process(target=laboratory, args=(path, out, number, pattern, trial_s, gate, answers))
@@ -125,11 +126,13 @@ def main(laboratories: int = 64, trials: int = 2000) -> None:
     with tempfile.TemporaryDirectory() as name:
         room = Path(name)
         real, pattern = whole_cost(room)
-        alone = crowd(room, 1, trials // 4, pattern, 0.0)
+        alone = crowd(room, 1, trials // 10, pattern, TRIAL_S)
         together = crowd(room, laboratories, trials, pattern, TRIAL_S)
-    ratio = (real + together - alone) / real
-    print(f"a synthetic trial of one laboratory costs {real * 1e3:.1f} ms of CPU, of {laboratories} "
-          f"{(real + together - alone) * 1e3:.1f} ms: {ratio:.2f} times (target 2)")  # fmt: skip
+    print(f"a synthetic trial, measurement included, costs one laboratory {real * 1e3:.1f} ms of CPU, {laboratories} "
+          f"{(real + together - alone) * 1e3:.1f} ms: {1 + (together - alone) / real:.2f} times")  # fmt: skip
+    ratio = together / alone
+    print(f"{'ok  ' if ratio <= MOST else 'MISS'} claim and record alone: {ratio:.2f} times (at most {MOST:g})")
+    sys.exit(ratio > MOST)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from steplab_worker.messages import EpochRow
 
 State = Dict[str, np.ndarray]
 Identity = Dict[str, Any]  # of a job, as JSON has it
+FORMAT = 2  # 2: TensorFlow and JAX hold the features behind a flatten as they lie, channels last
 KEPT = 2  # the newest, and the one before it in case the newest gets damaged
 # What a job may change without making its checkpoints useless.
 _FREE = ("own", "learns", "memory_limit_bytes", "loader_workers", "prefetch", "phases", "network_file")
@@ -68,7 +69,7 @@ def identity(job: TrialJob) -> Identity:
     """What of a job a checkpoint must agree with, as it looks after a way through JSON."""
     document = {name: value for name, value in codec.document(job).items() if name not in _FREE}
     plan = TrainingPlan.of(job)
-    document.update(every=plan.every, validation_samples=plan.validation_samples)
+    document.update(every=plan.every, validation_samples=plan.validation_samples, format=FORMAT)
     return document
 
 

@@ -27,11 +27,13 @@ def launched(arguments: List[str]) -> Launched:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--rank", type=int)
     which.add_argument("--rank-variable", help="where a launcher of several ranks tells each its number")
+    parser.add_argument("--same-output", action="store_true", help="the launcher sorts what its ranks print")
     parsed = parser.parse_args(arguments)
     if parsed.rank_variable is None:
         return Launched(parsed.channel, parsed.room, parsed.rank)
     member = Launched(parsed.channel, parsed.room, int(os.environ[parsed.rank_variable]))
-    _write_to(log_path(member.room, member.number))
+    if not parsed.same_output:
+        _write_to(log_path(member.room, member.number))
     return member
 
 

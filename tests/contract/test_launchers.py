@@ -40,11 +40,16 @@ def folder() -> Iterator[GroupFolder]:
 
 
 def launch_of(folder: GroupFolder, deeds: Mapping[int, str], command: tuple[str, ...], **more: object) -> Launch:
-    """Members on the host that the variable GROUND names with the way there, or here."""
-    host, reach = json.loads(os.environ.get("GROUND", '["here", ""]'))
-    placements = tuple(Placement(host, 0, "127.0.0.1") for _ in MEMBERS)
+    """Members on the host that the variable GROUND names with the way there and its address, or here."""
+    host, reach, address = json.loads(os.environ.get("GROUND", '["here", "", "127.0.0.1"]'))
+    placements = tuple(Placement(host, 0, address) for _ in MEMBERS)
     variables = {**os.environ, "DEEDS": json.dumps(deeds), "TMPDIR": str(folder.temporary)}
-    return Launch(MEMBERS, placements, command, "unix:/nowhere", folder, variables, {host: reach}, **more)  # type: ignore[arg-type]
+    return Launch(MEMBERS, placements, command, channel(), folder, variables, {host: reach}, **more)  # type: ignore[arg-type]
+
+
+def channel() -> str:
+    """Where a laboratory would listen."""
+    return os.environ.get("CHANNEL", "unix:/nowhere")
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +61,11 @@ def grounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, M
         net = making.up("contract", 2)
         try:
             with sshd.servers(net, folder) as servers:
-                last, home = net.hosts[-1].name, {"STEPLAB_HOME": str(folder)}
-                yield {
-                    "namespaces": {"GROUND": json.dumps([last, net.name]), **home},
-                    "ssh": {"GROUND": json.dumps([last, ""]), "PATH": servers.variables["PATH"], **home},
-                }
+                first, last = net.hosts
+                own = {"STEPLAB_HOME": str(folder), "CHANNEL": f"tcp:{first.address}:1"}
+                ssh = {"GROUND": json.dumps([last.name, "", last.address]), "PATH": servers.variables["PATH"], **own}
+                namespaces = {"GROUND": json.dumps([last.name, net.name, last.address]), **own}
+                yield {"namespaces": namespaces, "ssh": ssh, "mpiexec_ssh": ssh}
         finally:
             making.down(net.name)
 
@@ -69,14 +74,14 @@ def grounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, M
 def slurm() -> Iterator[Mapping[str, str]]:
     """The variables that lead `srun` to a node of a real Slurm; outside of an allocation it makes one for each step."""
     with SlurmBox(nodes=2, cpus=8) as box:
-        yield {"GROUND": json.dumps(["n2", "n2"]), **box.variables}
+        yield {"GROUND": json.dumps(["n2", "n2", "127.0.0.1"]), "CHANNEL": "tcp:127.0.0.1:1", **box.variables}
 
 
 @pytest.fixture(params=launcher_names())
 def launcher_name(
     request: pytest.FixtureRequest, grounds: Mapping[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    ground = request.getfixturevalue("slurm") if request.param == "srun" else grounds.get(request.param, {})
+    ground = request.getfixturevalue("slurm") if "srun" in request.param else grounds.get(request.param, {})
     for name, value in ground.items():
         monkeypatch.setenv(name, value)
     return str(request.param)
@@ -134,7 +139,7 @@ def test_each_member_starts_knows_its_number_and_has_a_log_of_its_own(start: Sta
     until(are_up(launcher))
     for member in MEMBERS:
         (line,) = [line for line in log(launcher, member.number).splitlines() if line.startswith("member")]
-        assert line.split()[1:3] == [str(member.number), "unix:/nowhere"]
+        assert line.split()[1:3] == [str(member.number), channel()]
 
 
 @pytest.mark.parametrize("member", [1, 2])
@@ -191,7 +196,7 @@ def test_a_program_that_does_not_exist_is_told(start: Start) -> None:
 
 
 # A step of Slurm is its daemon's child, in its daemon's network; groups with a network of their own are on one node.
-@pytest.mark.parametrize("launcher_name", sorted({*launcher_names()} - {"srun"}), indirect=True)
+@pytest.mark.parametrize("launcher_name", sorted({*launcher_names()} - {"srun", "mpiexec_srun"}), indirect=True)
 def test_members_are_in_the_groups_private_network(start: Start) -> None:
     network = open_network()
     try:

@@ -21,9 +21,7 @@ from steplab.kinds.step import StepKind
 from steplab.runner.nets import making
 from steplab.runner.nets.net import Net
 from steplab.runner.ranks.group_key import GroupKey
-from steplab.runner.ranks.members import members
-from steplab.runner.ranks.site import NotHere
-from steplab.runner.ssh_hosts import SshHosts
+from steplab.runner.ranks.site import NotHere, launcher_there
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 from steplab.store.tables import load
@@ -100,6 +98,16 @@ def test_a_trial_in_a_box_says_where_each_rank_was(net: Net, write: Write, stepl
     assert set(trials["rank_hosts"]) == {",".join(host.name for host in net.hosts[:n]) for n in (3, 4)}
 
 
+def test_a_slow_line_shows_in_the_profile_of_a_box(net: Net, steplab: Callable[..., Any], tmp_path: Path) -> None:
+    words = ["--framework", "synthetic", "--ranks", "2", "--rate", "1gbit,100mbit"]
+    said = steplab("network", net.name, *words, "--largest", 2**22, "--out", "box.json", "--json").json
+    assert said["one_machine"]
+    assert [(entry["rate"], entry["nodes"]) for entry in said["ranks"]] == [("100mbit", 2), ("1gbit", 2)]
+    slow = {point["bytes"]: point["seconds"] for point in said["pairs"][0]["sizes"]}
+    # No line carries more than its rate: 4 MiB, of which a burst of at most 1 MiB may pass at once, over 12.5 MB/s.
+    assert slow[2**22] > 3 * 2**20 / 12.5e6
+
+
 def test_nodes_scale_as_workers_do(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
     study = write(nodes=[1, 2, 3], placement=f"net:{net.name}")
     assert steplab("run", study, "--out", "out").code == 0
@@ -118,6 +126,19 @@ def test_several_ranks_on_a_host_are_numbered_there(net: Net, write: Write, step
     (record,) = all_records(study.parent / "out")
     first, second = net.hosts[:2]
     assert places(record) == [(h.name, n, h.address) for h in (first, second) for n in (0, 1)]
+
+
+def test_a_net_is_one_laboratorys_at_a_time(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
+    study = write(workers=2, placement=f"net:{net.name}")
+    inside = net.occupy()
+    try:
+        refused = steplab("run", study, "--out", "out")
+    finally:
+        os.close(inside)
+    assert (refused.code, len(refused.err.splitlines())) == (1, 1)
+    assert f"another laboratory is at work in the net '{net.name}'" in refused.err
+    assert steplab("run", study, "--out", "out").code == 0
+    os.close(net.occupy())  # it was given back
 
 
 @pytest.mark.parametrize(
@@ -172,9 +193,8 @@ def laboratory(net: Net, servers: sshd.Servers, tmp_path: Path) -> Iterator[Labo
 
 @pytest.mark.parametrize(
     "framework",
-    ["synthetic", pytest.param("torch", marks=pytest.mark.framework("torch")),
-     pytest.param("jax", marks=pytest.mark.framework("jax"))],
-)  # fmt: skip
+    ["synthetic", *(pytest.param(name, marks=pytest.mark.framework(name)) for name in ("torch", "jax", "chainer"))],
+)
 def test_three_hosts_over_ssh(
     framework: str, net: Net, servers: sshd.Servers, write: Write, laboratory: Laboratory, tmp_path: Path
 ) -> None:
@@ -223,10 +243,10 @@ def test_a_host_that_is_switched_off_is_the_reason_and_the_study_goes_on(
         servers.switch_on(lost)
 
 
-def test_an_mpi_job_over_ssh_is_unsupported_with_its_reason() -> None:
+def test_ranks_that_another_program_starts_are_unsupported_over_ssh_with_the_reason() -> None:
     key = GroupKey("chainer", "", 2, 1, 2, nodes=2)
-    with pytest.raises(NotHere, match="Chainer: its ranks are started by mpiexec, not one by one over ssh"):
-        SshHosts(["a", "b"], {}).locate(key, members("chainer", 2, {}))
+    with pytest.raises(NotHere, match="Chainer: its ranks are started by mpiexec, which does not get to other hosts"):
+        launcher_there(key, {"local": "ssh"})
 
 
 @pytest.mark.parametrize(

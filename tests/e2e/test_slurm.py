@@ -85,10 +85,11 @@ def until(look: Callable[[], Any]) -> Any:
 @pytest.mark.framework("torch")
 @pytest.mark.framework("jax")
 @pytest.mark.framework("mxnet")
-def test_two_nodes_in_three_frameworks(steplab: Steplab, study: Callable[..., Path], folder: Path) -> None:
-    file = study(framework=["torch", "jax", "mxnet"], network=["lenet5"], batch_size=[8], nodes=[2])
+@pytest.mark.framework("chainer")
+def test_two_nodes_in_four_frameworks(steplab: Steplab, study: Callable[..., Path], folder: Path) -> None:
+    file = study(framework=["torch", "jax", "mxnet", "chainer"], network=["lenet5"], batch_size=[8], nodes=[2])
     ran = steplab("run", file, "--out", folder, "--executor", "slurm", "--json", timeout=PATIENCE_S)
-    assert (ran.code, ran.json["ok"]) == (0, 3), [record["reason"] for record in records(folder)]
+    assert (ran.code, ran.json["ok"]) == (0, 4), [record["reason"] for record in records(folder)]
     for record in records(folder):
         hosts = [rank["host"] for rank in record["ranks"]]
         assert len(hosts) == 2 == len(set(hosts)), "a rank on each of two nodes"

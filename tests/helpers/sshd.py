@@ -38,9 +38,12 @@ KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
 AcceptEnv STEPLAB_TEST_MARK
 """
-# A laboratory outside of the net, as a test is, has an `ssh` that speaks from the net's first host.
+# A laboratory outside of the net, as a test is, has programs that speak from the net's first host.
 WRAPPER = """#!/bin/sh
 exec nsenter --net=/proc/{owner}/fd/{first} /usr/bin/ssh -F {folder}/config "$@"
+"""
+MPIEXEC = """#!/bin/sh
+exec nsenter --net=/proc/{owner}/fd/{first} /usr/bin/mpiexec "$@"
 """
 PATIENCE_S = 180.0
 
@@ -75,9 +78,10 @@ class Servers:
         """Start all, and wait until they answer."""
         Path("/run/sshd").mkdir(exist_ok=True)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / "key"], check=True)
-        for name, text in (("config", CONFIG), ("server", SERVER), ("ssh", WRAPPER)):
+        for name, text in (("config", CONFIG), ("server", SERVER), ("ssh", WRAPPER), ("mpiexec", MPIEXEC)):
             (self.folder / name).write_text(text.format(**self._words()))
-        (self.folder / "ssh").chmod(0o755)
+        for name in ("ssh", "mpiexec"):
+            (self.folder / name).chmod(0o755)
         for host in self.net.hosts[1:]:
             command = ["/usr/sbin/sshd", "-D", "-e", "-f", self.folder / "server"]
             with (self.folder / f"{host.name}.log").open("w") as log:

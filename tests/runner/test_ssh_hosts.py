@@ -10,10 +10,10 @@ import pytest
 
 from steplab.core.catalogue import WORKER
 from steplab.core.errors import EnvironmentFault
-from steplab.runner.ranks import ssh
+from steplab.runner.ranks import keepers, ssh
 from steplab.runner.ranks.ssh import Looked
 from steplab.runner.ssh_hosts import expect_different, expect_environments, listen_address
-from steplab_worker import remote
+from steplab_worker import keeper
 
 
 def looked(name: str, host: str = "", address: str = "10.0.0.1", seen: str = "127.0.0.1", missing: str = "") -> Looked:
@@ -49,22 +49,22 @@ def test_an_interpreter_is_looked_for_at_the_same_path_then_in_the_home_there(
 ) -> None:
     monkeypatch.setenv("STEPLAB_HOME", str(tmp_path))
     python = tmp_path / "envs" / "torch" / "bin" / "python"
-    assert ssh.places(str(python)) == [str(python), "envs/torch/bin/python"]
-    assert ssh.places("/usr/bin/python3") == ["/usr/bin/python3"]
-    assert remote.python(["/nowhere/python", "envs/torch/bin/python"]) is None
+    assert keepers.places(str(python)) == [str(python), "envs/torch/bin/python"]
+    assert keepers.places("/usr/bin/python3") == ["/usr/bin/python3"]
+    assert keeper.python(["/nowhere/python", "envs/torch/bin/python"]) is None
     python.parent.mkdir(parents=True)
     python.touch(0o700)
-    assert remote.python(["/nowhere/python", "envs/torch/bin/python"]) == str(python)
+    assert keeper.python(["/nowhere/python", "envs/torch/bin/python"]) == str(python)
 
 
 def test_a_look_tells_what_is_missing_and_how_the_host_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.9 5000 10.0.0.1 22")
-    seen = remote.look({"pythons": {"torch": ["/nowhere/python"], "jax": ["/bin/sh"]}})
+    seen = keeper.look({"programs": [], "pythons": {"torch": ["/nowhere/python"], "jax": ["/bin/sh"]}})
     assert (seen["seen"], seen["address"], seen["missing"]) == ("10.0.0.9", "10.0.0.1", ["torch"])
 
 
 def test_the_token_goes_over_standard_input_and_is_on_no_command_line() -> None:
-    assert b"the-token" in ssh.sent({"task": "run", "token": "the-token"})
+    assert b"the-token" in keepers.sent({"task": "run", "token": "the-token"})
     assert "the-token" not in " ".join(ssh.command("anna"))
 
 
@@ -79,9 +79,9 @@ def test_a_member_elsewhere_gets_what_matters_and_no_more(monkeypatch: pytest.Mo
     monkeypatch.setenv("API_TOKEN", "secret")
     monkeypatch.setenv("HOME", "/home/here")
     ambient = {"OMP_WAIT_POLICY": "passive", "API_TOKEN": "secret", "HOME": "/home/here", "TMPDIR": "/here", "SET": "1"}
-    assert ssh.of_the_laboratory(ambient) == {"OMP_WAIT_POLICY": "passive", "SET": "1"}
+    assert keepers.of_the_laboratory(ambient) == {"OMP_WAIT_POLICY": "passive", "SET": "1"}
 
 
 def test_the_worker_is_sent_whole() -> None:
-    names = zipfile.ZipFile(io.BytesIO(ssh.archive(WORKER))).namelist()
+    names = zipfile.ZipFile(io.BytesIO(keepers.archive(WORKER))).namelist()
     assert {"__main__.py", "rank.py", "adapters/torch/__init__.py"} <= set(names)

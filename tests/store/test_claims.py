@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from steplab.store import records
-from steplab.store.claims import Claims, Crowd, submitted_claims
+from steplab.store.claims import MOST_REFUSALS, Claims, Crowd, submitted_claims
 from steplab.store.paths import StudyFolder
 
 TRIAL = "0123456789abcdef"
@@ -103,15 +103,57 @@ def test_a_submitted_laboratorys_claim_stays_after_its_process_for_whoever_settl
     assert list(submitted_claims(claims.folder)) == []
 
 
+def open_trials(crowd: Crowd, trials: list[str]) -> list[str]:
+    """Of two blocks, the first ten trials and the rest."""
+    numbered = [(int(row >= 10), row, trial) for row, trial in enumerate(trials)]
+    return [trial for _, _, trial in crowd.open_trials(numbered)]
+
+
 def test_a_crowd_knows_what_others_are_at_and_what_is_done(claims: Claims) -> None:
     done = sorted(records.done(claims.folder))[0]
-    crowd = Crowd(claims.folder, fresh_s=0.0)
-    assert crowd.has(done)
-    assert not crowd.has(TRIAL)
+    crowd = Crowd(claims.folder)
+    assert open_trials(crowd, [done, TRIAL]) == [TRIAL]
     assert claims.take(TRIAL)
-    assert crowd.has(TRIAL)
-    slow = Crowd(claims.folder, fresh_s=1000.0)
-    assert slow.has(TRIAL)
+    assert open_trials(crowd, [done, TRIAL]) == []
     claims.release(TRIAL)
-    assert slow.has(TRIAL), "only a listing now and then"
-    assert not crowd.has(TRIAL)
+    assert open_trials(crowd, [done, TRIAL]) == [TRIAL]
+
+
+MANY = [f"{number:016x}" for number in range(40)]
+
+
+def test_a_laboratory_alone_keeps_to_the_plan_and_one_of_many_has_an_order_of_its_own(claims: Claims) -> None:
+    assert open_trials(Crowd(claims.folder), MANY) == MANY
+    assert claims.take(MANY[0])
+    assert claims.take(MANY[20])
+    order = open_trials(Crowd(claims.folder), MANY)
+    rest = [trial for trial in MANY if trial not in (MANY[0], MANY[20])]
+    assert sorted(order[:8]) == rest[:8]
+    assert order[8:] == rest[8:]
+    assert claims.take(MANY[1])
+    assert claims.take(MANY[2])
+    order = open_trials(Crowd(claims.folder), MANY)
+    assert sorted(order[:7]) == MANY[3:10], "a block of the design is done before the next is begun"
+    orders = {tuple(open_trials(crowd, MANY)) for crowd in [Crowd(claims.folder)] for _ in range(20)}
+    assert len(orders) > 1
+
+
+def test_who_is_refused_again_and_again_lists_anew(claims: Claims) -> None:
+    crowd = Crowd(claims.folder, fresh_s=1000.0)
+    tried = []
+    for _, _, trial in crowd.open_trials([(0, row, trial) for row, trial in enumerate(MANY)]):
+        tried.append(trial)
+        crowd.refused()
+    assert len(tried) == MOST_REFUSALS
+
+
+def test_a_listing_that_is_out_of_date_is_left_once_something_was_claimed(claims: Claims) -> None:
+    crowd = Crowd(claims.folder, fresh_s=-1.0)
+    assert len(open_trials(crowd, MANY)) == len(MANY), "nothing has happened, so all are looked at once"
+    assert not crowd.moved, "there is nothing to be had"
+    tried = []
+    for _, _, trial in crowd.open_trials([(0, row, trial) for row, trial in enumerate(MANY)]):
+        tried.append(trial)
+        crowd.claimed()
+    assert len(tried) == 1
+    assert crowd.moved

@@ -88,7 +88,7 @@ WRONG = {
     "executor that is no section": ("[study]", "executor = 1\n[study]", "must hold sections"),
     "unknown field of an executor": ("[design]", '[executor.hosts]\nname = ["a"]\n[design]', "did you mean 'names'?"),
     "host that is an option": ("[design]", '[executor.hosts]\nnames = ["-v"]\n[design]', "executor.hosts.names"),
-    "range in a factorial": ("[32, 64]", "{ low = 1, high = 9 }", "a range needs a random or latin design"),
+    "range in a factorial": ("[32, 64]", "{ low = 1, high = 9 }", "a range needs a random, latin or adaptive design"),
     "upside-down range": ("[32, 64]", "{ low = 9, high = 1 }", "factors.batch_size"),
     "replicates zero": ("replicates = 2", "replicates = 0", "greater than or equal to 1"),
     "replicates text": ("replicates = 2", 'replicates = "2"', "valid integer"),

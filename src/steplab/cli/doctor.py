@@ -43,7 +43,7 @@ def doctor(
 
 def _show(checkup: steplab.Checkup) -> None:
     show, noise = console(), checkup.noise
-    show.print(table(["this machine", ""], [[name, value or "-"] for name, value in checkup.machine.items()], left=2))
+    show.print(table(["this machine", ""], checkup.machine_rows, left=2))
     cells = [[row.name, "ready" if row.ready else "no", row.version, row.reason] for row in checkup.environments]
     show.print(table(["framework", "", "version", ""], cells, left=4))
     if checkup.extensions:

@@ -33,6 +33,13 @@ OPTIONAL: Mapping[str, type | tuple[type, ...]] = {
     "strategies_apart": bool,
     "single_process": dict,
     "unsupported": list,
+    "exchange": dict,
+}
+EXCHANGE: Mapping[str, tuple[object, ...]] = {
+    "grouping": ("buckets", "arrays", "whole"),
+    "overlaps": (True, False),
+    "in_flight": tuple(range(1, 1025)),
+    "buffers": (True, False),
 }
 OPTION = ("default", "help", "levels", "low", "high", "shapes")
 
@@ -85,6 +92,7 @@ def _deeper(declaration: Mapping[str, Any]) -> str:
         or _among("strategies", declaration["strategies"], STRATEGIES)
         or _among("precisions", declaration.get("precisions", ()), PRECISIONS)
         or ("" if isinstance(declaration["layers"], list) or declaration["layers"] == "all" else "has odd 'layers'")
+        or _exchange(declaration.get("exchange", {}))
         or next(filter(None, (_factor(name, fields) for name, fields in declaration["factors"].items())), "")
     )
 
@@ -92,6 +100,11 @@ def _deeper(declaration: Mapping[str, Any]) -> str:
 def _among(key: str, values: Iterable[object], right: Iterable[object]) -> str:
     wrong = [value for value in values if value not in tuple(right)]
     return f"has {wrong[0]!r} among {key!r} ({allowed(right)})" if wrong else ""
+
+
+def _exchange(habit: Mapping[str, object]) -> str:
+    wrong = [key for key, value in habit.items() if key != "by" and value not in EXCHANGE.get(key, ())]
+    return f"has an odd {wrong[0]!r} in 'exchange'" if wrong else ""
 
 
 def _factor(name: object, fields: object) -> str:

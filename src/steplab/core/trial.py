@@ -31,7 +31,7 @@ def kind_names() -> tuple[str, ...]:
     """What a trial can be; nothing is imported.
 
     >>> kind_names()
-    ('infer', 'step', 'train')
+    ('exchange', 'infer', 'step', 'train')
     """
     return tuple(kinds.names())
 

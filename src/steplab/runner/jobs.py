@@ -48,7 +48,7 @@ def group_key(resolved: Resolved) -> GroupKey:
     """The group of ranks that can run a trial."""
     framework = catalogue.framework(resolved.framework)
     apart = framework.strategies_apart and resolved.workers > 1
-    counting = [said for said in framework.roles.values() if isinstance(said, str)] if resolved.workers > 1 else []
+    counting = [role for role in framework.roles.values() if isinstance(role, str)] if resolved.workers > 1 else []
     return GroupKey(
         framework=resolved.framework,
         environment=resolved.environment,

@@ -7,29 +7,28 @@ import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
 from steplab.core.resolution import Resolved
 from steplab.runner.ranks import ssh
 from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.launchers import LOCAL
 from steplab.runner.ranks.members import Member
-from steplab.runner.ranks.site import Host, NotHere, Site, over_hosts
+from steplab.runner.ranks.site import Host, Site, launcher_there, over_hosts
 from steplab.runner.ranks.ssh import Looked
 from steplab_worker.transport import joined
 
-LAUNCHER = "ssh"
+LAUNCHERS = {LOCAL: "ssh", "mpiexec": "mpiexec_ssh"}
 
 
 class SshHosts:
     """Hosts by their ssh names. Each is looked at before a group is started: one that has gone is not used again."""
 
-    def __init__(self, names: Sequence[str], pythons: Mapping[str, str]) -> None:
-        self.names, self.pythons = tuple(names), pythons
+    def __init__(self, names: Sequence[str], pythons: Mapping[str, str], programs: Sequence[str] = ()) -> None:
+        self.names, self.pythons, self.programs = tuple(names), pythons, tuple(programs)
 
     def check(self, nodes: int) -> None:
         """EnvironmentFault says which host cannot be used, if so many are needed at once."""
-        looked = [ssh.look(name, self.pythons) for name in self.names]
+        looked = [ssh.look(name, self.pythons, self.programs) for name in self.names]
         if len(looked) < nodes:
             raise EnvironmentFault(f"trials need {nodes} nodes, but [executor.hosts] names {len(looked)}")
         for host in looked:
@@ -39,15 +38,13 @@ class SshHosts:
 
     def locate(self, key: GroupKey, members: Sequence[Member]) -> Site:
         """On the first hosts that answer."""
-        framework = catalogue.framework(key.framework)
-        if key.processes > 1 and framework.launcher != LOCAL:
-            raise NotHere(f"{framework.title}: its ranks are started by {framework.launcher}, not one by one over ssh")
+        launcher = launcher_there(key, LAUNCHERS)
         looked, lost = self._answering(key.nodes)
         if len(looked) < key.nodes:
             there = f"{len(self.names) - len(lost)} of the {len(self.names)} hosts answer, {key.nodes} are needed"
             raise EnvironmentFault(f"{there}: {'; '.join(lost)}")
         hosts = [Host(host.host, host.address, host.name) for host in looked]
-        return over_hosts(key, members, hosts, LAUNCHER, f"tcp:{joined(listen_address(looked), 0)}")
+        return over_hosts(key, members, hosts, launcher, f"tcp:{joined(listen_address(looked), 0)}")
 
     def _answering(self, nodes: int) -> tuple[list[Looked], list[str]]:
         """As many hosts as are needed, and what is wrong with those before them."""
@@ -70,10 +67,12 @@ class SshHosts:
 
 
 def expect_environments(host: Looked) -> None:
-    """Say which environment a host lacks."""
+    """Say which environment or program a host lacks."""
     if host.missing:
         how = f"make it there with `steplab env create {host.missing[0]}`, or share the folder of STEPLAB_HOME"
         raise EnvironmentFault(f"the host {host.name!r} has no environment {host.missing[0]!r}; {how}")
+    if host.lacking:
+        raise EnvironmentFault(f"the host {host.name!r} has no program `{host.lacking[0]}`")
 
 
 def expect_different(looked: Sequence[Looked]) -> None:

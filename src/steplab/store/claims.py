@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,12 @@ from steplab.store.directory import Directory
 from steplab.store.paths import TRIAL, StudyFolder
 from steplab.store.records import done
 
+Numbered = tuple[int, int, str]  # replicate, row and id of a trial, as a plan tells them
+
 MOST_BYTES = 4096
 FRESH_S = 5.0  # so long a claim that cannot be read may be one that is being written
+SPREAD = 4  # trials to choose from, for each laboratory that is at one
+MOST_REFUSALS = 3  # in a row, until it is worth to list again
 CREDIBLE = 10.0  # times one's own patience: other laboratories may have other deadlines, but no endless ones
 
 
@@ -76,19 +81,42 @@ class Crowd:
 
     A look at one trial is a dozen operations of a file system that may be far away, and without this each laboratory
     would look at each trial (decision 32). Only advice, as claims are: who needs to know looks at the trial itself.
+    All laboratories would try the same trial next, and all but one be refused: so each tries the next ones of the plan
+    in an order of its own, more of them the more laboratories there are, but one block of the design after the other:
+    each has its own ranks. A single laboratory keeps to the plan's order.
     """
 
     def __init__(self, folder: StudyFolder, fresh_s: float = 2.0) -> None:
         self.folder, self.fresh_s = folder, fresh_s
-        self._names: set[str] = set()
-        self._listed = -math.inf
+        self.moved = False  # whether a trial was claimed or refused since the listing
+        self._listed, self._refusals = -math.inf, 0
+        self._random = random.Random(f"{socket.gethostname()} {os.getpid()}")
 
-    def has(self, trial: str) -> bool:
-        """Whether somebody was at a trial, or had finished it, a moment ago."""
-        if time.monotonic() - self._listed > self.fresh_s:
-            self._names = _names(self.folder, self.folder.claims) | done(self.folder)
-            self._listed = time.monotonic()
-        return trial in self._names
+    def open_trials(self, trials: Iterable[Numbered]) -> Iterator[Numbered]:
+        """Those that nobody is at or has finished, by a new listing, until so much has happened that it is out of date.
+
+        Where nothing happens they all come.
+        """
+        claimed = _names(self.folder, self.folder.claims)
+        known = claimed | done(self.folder)
+        self._listed, self._refusals, self.moved = time.monotonic(), 0, False
+        order = [numbered for numbered in trials if numbered[2] not in known]
+        order[: SPREAD * len(claimed)] = self._shuffled(order[: SPREAD * len(claimed)])
+        for numbered in order:
+            if self.moved and (time.monotonic() - self._listed > self.fresh_s or self._refusals >= MOST_REFUSALS):
+                return
+            yield numbered
+
+    def _shuffled(self, trials: list[Numbered]) -> list[Numbered]:
+        return sorted(self._random.sample(trials, len(trials)), key=lambda numbered: numbered[0])
+
+    def claimed(self) -> None:
+        """A trial was to be had."""
+        self.moved, self._refusals = True, 0
+
+    def refused(self) -> None:
+        """Another laboratory was faster."""
+        self.moved, self._refusals = True, self._refusals + 1
 
 
 def _names(folder: StudyFolder, place: Path) -> set[str]:

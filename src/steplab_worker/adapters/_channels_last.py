@@ -1,7 +1,9 @@
 """The graph's arrays in the layout that TensorFlow's and XLA's CPU kernels want: channels last.
 
 The graph puts channels first; kernels of (filters, channels, *window) become (*window, channels, filters), dense
-weights (units, features) become (features, units). Everything else is the same in both layouts.
+weights (units, features) become (features, units). A flatten that only dense layers read gives its elements as they
+lie, and the features of those layers are ordered alike: so the frameworks' users have it, and nothing is transposed.
+Everything else is the same in both layouts.
 
 Sequences, (positions, width), have their features last already and stay as they are. They begin with an embedding or
 where positions are put into a sequence; a layer that can work on either layout keeps that of its inputs.
@@ -9,7 +11,7 @@ where positions are put into a sequence; a layer that can work on either layout 
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -20,21 +22,53 @@ from steplab_worker.weights import Key
 Pads = Sequence[Tuple[int, int]]
 BEGIN_SEQUENCES = ("embedding", "sequence")
 ON_SEQUENCES = ("position_embedding", "class_token", "self_attention", "tied_dense")  # whatever they are given
+BY_ELEMENT = ("activation", "dropout")  # the order of a vector goes through them
 KEEP_SEQUENCES = ("layer_norm", "dense", "activation", "dropout", "drop_path", "add", "scale", "concat", "part")
 
 
-def inward(layer: Layer, name: str, array: np.ndarray) -> np.ndarray:
-    """An array of the graph, as the framework holds it."""
+def inward(layer: Layer, name: str, array: np.ndarray, flattened: Optional[Shape] = None) -> np.ndarray:
+    """An array of the graph, as the framework holds it; `flattened` is the shape whose elements are the features."""
     if name != "weight" or layer.kind not in ("conv", "dense"):
         return array
+    if flattened is not None:
+        array = np.moveaxis(array.reshape(-1, *flattened), 1, -1).reshape(array.shape)
     return np.ascontiguousarray(np.moveaxis(array, (0, 1), (-1, -2)))
 
 
-def outward(layer: Layer, name: str, array: np.ndarray) -> np.ndarray:
+def outward(layer: Layer, name: str, array: np.ndarray, flattened: Optional[Shape] = None) -> np.ndarray:
     """The inverse of `inward`."""
     if name != "weight" or layer.kind not in ("conv", "dense"):
         return array
-    return np.ascontiguousarray(np.moveaxis(array, (-1, -2), (0, 1)))
+    array = np.moveaxis(array, (-1, -2), (0, 1))
+    if flattened is not None:
+        channels, *positions = flattened
+        array = np.moveaxis(array.reshape(-1, *positions, channels), -1, 1).reshape(array.shape)
+    return np.ascontiguousarray(array)
+
+
+def as_they_lie(graph: Graph) -> Dict[str, Shape]:
+    """Flattens whose order only dense layers see, and those layers, each with the shape that is flattened."""
+    shapes, held = graph.shapes(), sequences(graph)
+    loose: Dict[str, Shape] = {}
+    for layer in graph.layers:
+        if layer.kind == "flatten" and layer.inputs[0] not in held and not same_order(shapes[layer.inputs[0]]):
+            readers = _dense_readers(graph, layer.name)
+            loose.update(dict.fromkeys([layer.name, *readers] if readers else [], shapes[layer.inputs[0]]))
+    return loose
+
+
+def _dense_readers(graph: Graph, name: str) -> List[str]:
+    """The dense layers that read a layer's elements; none if something else reads them, too, or they are the output."""
+    dense: List[str] = []
+    readers = [layer for layer in graph.layers if name in layer.inputs]
+    for reader in readers:
+        further = [reader.name] if reader.kind == "dense" else []
+        if reader.kind in BY_ELEMENT:
+            further = _dense_readers(graph, reader.name)
+        if not further:
+            return []
+        dense += further
+    return dense
 
 
 def sequences(graph: Graph) -> Set[str]:
@@ -64,13 +98,15 @@ def buffer_keys(graph: Graph) -> List[Key]:
 def all_inward(graph: Graph, keys: Sequence[Key], arrays: Dict[Key, np.ndarray]) -> Dict[Key, np.ndarray]:
     """Arrays under these keys as the framework holds them."""
     layers = {layer.name: layer for layer in graph.layers}
-    return {key: inward(layers[key[0]], key[1], arrays[key]) for key in keys}
+    loose = as_they_lie(graph)
+    return {key: inward(layers[key[0]], key[1], arrays[key], loose.get(key[0])) for key in keys}
 
 
 def all_outward(graph: Graph, arrays: Dict[Key, np.ndarray]) -> Dict[Key, np.ndarray]:
     """Arrays as the graph lays them out."""
     layers = {layer.name: layer for layer in graph.layers}
-    return {key: outward(layers[key[0]], key[1], array) for key, array in arrays.items()}
+    loose = as_they_lie(graph)
+    return {key: outward(layers[key[0]], key[1], array, loose.get(key[0])) for key, array in arrays.items()}
 
 
 def first_axes(rank: int) -> Tuple[int, ...]:

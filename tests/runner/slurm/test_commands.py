@@ -10,6 +10,7 @@ import pytest
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.slurm import commands
 from steplab.runner.slurm.commands import Job, SlurmRefused, SlurmSilent
+from steplab.runner.slurm.states import meaning
 
 Play = Callable[[str, str], None]
 
@@ -70,9 +71,22 @@ def test_without_accounting_nothing_is_known(play: Play) -> None:
     assert not commands.has_accounting()
 
 
-def test_accounting_tells_states(play: Play) -> None:
-    play("sacct", 'printf "7|CANCELLED by 0\\n8|OUT_OF_MEMORY\\n"')
-    assert commands.accounts(["7", "8"]) == {"7": "CANCELLED by 0", "8": "OUT_OF_MEMORY"}
+# What `sacct` of a real Slurm 22.05 with slurmdbd and MariaDB printed for a job of each kind.
+SACCT = Path(__file__).with_name("sacct.txt")
+
+
+def test_accounting_tells_every_way_to_end_apart(play: Play) -> None:
+    play("sacct", f'for job in "$@"; do last=$job; done; [ "$last" = "--jobs=1,2,3,4,5,6,7" ] && cat {SACCT}')
+    ends = {number: meaning(state) for number, state in commands.accounts(list("1234567")).items()}
+    assert {number: (end.status, end.words) for number, end in ends.items()} == {
+        "1": ("failed", "ended by itself"),
+        "2": ("failed", "failed"),
+        "3": ("out-of-memory", "ran out of memory"),
+        "4": ("timeout", "ran into its time limit"),
+        "5": ("killed", "was cancelled"),
+        "6": ("killed", "lost a node"),
+        "7": ("killed", "was preempted by another job"),
+    }
 
 
 def test_partitions_are_listed(play: Play) -> None:

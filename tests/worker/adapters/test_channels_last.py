@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from steplab_worker import networks
 from steplab_worker.adapters import _channels_last as last
+from steplab_worker.graph import Builder
 from steplab_worker.weights import initial_weights
 
 
@@ -41,3 +42,30 @@ def test_windows_count_true_elements_only(extent, kernel, stride, before, after)
     padded = np.pad(np.ones(extent), (before, after))
     counted = [padded[i : i + kernel].sum() for i in range(0, len(padded) - kernel + 1, stride)]
     assert last.window_counts((extent,), (kernel,), (stride,), ((before, after),))[:, 0].tolist() == counted
+
+
+def test_a_flatten_that_only_dense_layers_read_keeps_the_elements_as_they_lie():
+    graph = networks.build("lenet5")
+    assert last.as_they_lie(graph) == {"flatten": (16, 5, 5), "dense3": (16, 5, 5)}
+    samples = np.random.default_rng(1).standard_normal((3, 16, 5, 5))
+    weight = initial_weights(graph, 1)["dense3", "weight"]
+    held = last.all_inward(graph, [("dense3", "weight")], {("dense3", "weight"): weight})["dense3", "weight"]
+    lying = samples.transpose(last.last_axes(4)).reshape(3, -1)
+    assert np.allclose(lying @ held, samples.reshape(3, -1) @ weight.T)
+
+
+def test_a_flatten_that_others_read_keeps_the_order_of_the_graph():
+    net = Builder("read by others", (2, 4, 4))
+    net.conv("conv", 3, 3, padding="same")
+    flat = net.add("flatten", "flatten")
+    net.dense("dense", 48)
+    net.add("add", "add", [flat, "dense"])
+    assert last.as_they_lie(net.graph()) == {}
+
+
+def test_a_flatten_that_is_the_output_keeps_the_order_of_the_graph():
+    net = Builder("output", (2, 4, 4))
+    net.conv("conv", 3, 3, padding="same")
+    net.add("flatten", "flatten")
+    net.activation("relu", "relu")
+    assert last.as_they_lie(net.graph()) == {}

@@ -59,7 +59,7 @@ def check(folder: Path, name: str = "") -> DataCheck:
         raise InputError(str(error)) from None
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = {str(path.relative_to(folder)): _sum(path) for path in paths}
-    total = hashlib.sha256("".join(f"{one}  {path}\n" for path, one in sums.items()).encode(errors="surrogateescape"))
+    total = hashlib.sha256("".join(f"{sha}  {path}\n" for path, sha in sums.items()).encode(errors="surrogateescape"))
     size = sum(path.stat().st_size for path in paths)
     listed = sums if len(sums) <= LISTED else {}
     original = ORIGINALS[name] in sums.values() if name in ORIGINALS else None

@@ -41,12 +41,12 @@ def told(line: str) -> str:
     >>> told("Installing collected packages: numpy, torch")
     'installing 2 packages: numpy, torch'
     """
-    if found := INSTALL.match(line):
-        names = found["names"].strip()
+    if match := INSTALL.match(line):
+        names = match["names"].strip()
         return f"installing {names.count(',') + 1} packages: {names}"
-    found = DOWNLOAD.match(line)
-    if found is None or found["size"].endswith(SMALL) or ".metadata" in line:
+    match = DOWNLOAD.match(line)
+    if match is None or match["size"].endswith(SMALL) or ".metadata" in line:
         return ""
-    package = PACKAGE.match(found["file"])
-    name = f"{package['name']} {package['version']}" if package else found["file"]
-    return f"{'downloading' if found[1] == 'Downloading' else 'already downloaded:'} {name} ({found['size']})"
+    package = PACKAGE.match(match["file"])
+    name = f"{package['name']} {package['version']}" if package else match["file"]
+    return f"{'downloading' if match[1] == 'Downloading' else 'already downloaded:'} {name} ({match['size']})"

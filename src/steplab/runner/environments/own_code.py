@@ -49,18 +49,18 @@ def _question(use: CodeUse, folder: Path, kind: type[TrialKind]) -> dict[str, An
 def _answers(python: Path, questions: Sequence[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
     job = {"questions": list(questions)}
     try:
-        for said in worker.answers(python, "adapters.torch.own_code", job, SECONDS):
-            if "error" in said:
-                raise InputError(" ".join(str(said["error"]).split()), where=where)
-            yield said
+        for answer in worker.answers(python, "adapters.torch.own_code", job, SECONDS):
+            if "error" in answer:
+                raise InputError(" ".join(str(answer["error"]).split()), where=where)
+            yield answer
     except worker.HelperLate:
         raise InputError(f"the study's own code took more than {SECONDS} s to be tried", where=where) from None
     except worker.HelperFailed as failed:
         raise InputError(f"the study's own code cannot be tried: {failed}", where=where) from None
 
 
-def _identity(use: CodeUse, said: dict[str, Any]) -> CodeIdentity:
-    shape, samples = tuple(map(int, said["shape"])), int(said["samples"])
-    spec = Spec(shape, int(said["classes"]), samples, 0, samples, (0.0,), (1.0,))
-    files = {str(name): str(digest) for name, digest in said["files"].items()}
-    return CodeIdentity(files, str(said["graph"]), sample_text(spec) if is_own(use.dataset) else "")
+def _identity(use: CodeUse, answer: dict[str, Any]) -> CodeIdentity:
+    shape, samples = tuple(map(int, answer["shape"])), int(answer["samples"])
+    spec = Spec(shape, int(answer["classes"]), samples, 0, samples, (0.0,), (1.0,))
+    files = {str(name): str(digest) for name, digest in answer["files"].items()}
+    return CodeIdentity(files, str(answer["graph"]), sample_text(spec) if is_own(use.dataset) else "")

@@ -103,9 +103,9 @@ def _own_lock() -> tuple[str, ...]:
 
 def _read(note: Path) -> Environment:
     try:
-        said = json.loads(note.read_text(encoding="utf-8"))
-        lock = tuple(map(str, said["lock"]))
-        return Environment(said["name"], said["framework"], Path(said["python"]), said["version"], lock)
+        document = json.loads(note.read_text(encoding="utf-8"))
+        lock = tuple(map(str, document["lock"]))
+        return Environment(document["name"], document["framework"], Path(document["python"]), document["version"], lock)
     except (OSError, ValueError, KeyError, TypeError):
         raise EnvironmentFault(f"{note} cannot be read; remove it and create the environment again") from None
 
@@ -188,8 +188,8 @@ def probe(python: Path, framework: str) -> dict[str, object]:
 
 
 def _register(name: str, framework: str, python: Path, installs: tuple[tuple[str, ...], ...]) -> Environment:
-    said = probe(python, framework)
-    document = {"name": name, "framework": framework, "installs": installs, **said}
+    probed = probe(python, framework)
+    document = {"name": name, "framework": framework, "installs": installs, **probed}
     document["python"] = str(python)
     folder(name).mkdir(parents=True, exist_ok=True)
     temporary = folder(name) / ".steplab.json"
@@ -201,10 +201,10 @@ def _register(name: str, framework: str, python: Path, installs: tuple[tuple[str
 def _is_made_of(name: str, installs: tuple[tuple[str, ...], ...]) -> bool:
     note = folder(name) / "steplab.json"
     try:
-        said = json.loads(note.read_text(encoding="utf-8"))
+        document = json.loads(note.read_text(encoding="utf-8"))
         # Environments made before there were several steps say `pins`.
-        made_of = said["installs"] if "installs" in said else [said["pins"]]
-        return tuple(map(tuple, made_of)) == installs and Path(said["python"]).exists()
+        made_of = document["installs"] if "installs" in document else [document["pins"]]
+        return tuple(map(tuple, made_of)) == installs and Path(document["python"]).exists()
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -256,10 +256,10 @@ def _require_debian(declared: Framework) -> None:
 def _installed(package: str) -> bool:
     query = ["dpkg-query", "--show", "--showformat=${Status}", package]
     try:
-        said = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+        status = subprocess.run(query, capture_output=True, text=True, check=False).stdout
     except FileNotFoundError:
         return True  # not a Debian system: the framework's own import will tell
-    return said.startswith("install ok installed")
+    return status.startswith("install ok installed")
 
 
 @contextlib.contextmanager

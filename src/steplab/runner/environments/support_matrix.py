@@ -62,10 +62,10 @@ def support_matrix() -> list[Support]:
 
 def summarised(rows: list[Support]) -> list[Summary]:
     """The rows with all networks of the same answer in one."""
-    found: dict[tuple[str, str, str, str], list[str]] = {}
+    networks: dict[tuple[str, str, str, str], list[str]] = {}
     for row in rows:
-        found.setdefault((row.framework, row.strategy, row.distribution, row.answer), []).append(row.network)
-    return [Summary(*key[:3], tuple(names), key[3]) for key, names in found.items()]
+        networks.setdefault((row.framework, row.strategy, row.distribution, row.answer), []).append(row.network)
+    return [Summary(*key[:3], tuple(names), key[3]) for key, names in networks.items()]
 
 
 def _ways(framework: Framework) -> Iterator[tuple[str, str]]:

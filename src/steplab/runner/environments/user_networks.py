@@ -26,12 +26,12 @@ def trace_module(
         raise InputError("is not a network of the user", where=spec, hint="write module:PACKAGE.MODULE:FUNCTION")
     shape = None if input_shape is None else list(input_shape)
     job = {"network": spec, "paths": [str(folder or Path.cwd())], "batch": batch, "shape": shape}
-    said = _ask(torch_python(), job, spec)
-    if "error" in said:
-        raise InputError(" ".join(str(said["error"]).removeprefix(f"{spec}: ").split()), where=spec)
-    operations = tuple(_operation(one) for one in said["operations"])
-    declared = tuple(Weight("declared", name, tuple(extents)) for name, extents in said["parameters"])
-    return Workload(spec, batch, tuple(said["input_shape"]), operations, declared)
+    answer = _ask(torch_python(), job, spec)
+    if "error" in answer:
+        raise InputError(" ".join(str(answer["error"]).removeprefix(f"{spec}: ").split()), where=spec)
+    operations = tuple(_operation(operation) for operation in answer["operations"])
+    declared = tuple(Weight("declared", name, tuple(extents)) for name, extents in answer["parameters"])
+    return Workload(spec, batch, tuple(answer["input_shape"]), operations, declared)
 
 
 def torch_python() -> Path:
@@ -48,13 +48,13 @@ def _ask(python: Path, job: dict[str, Any], spec: str) -> dict[str, Any]:
         raise InputError(f"cannot be traced: {failed}", where=spec) from None
 
 
-def _operation(said: dict[str, Any]) -> Operation:
+def _operation(operation: dict[str, Any]) -> Operation:
     return Operation(
-        said["name"],
-        said["kind"],
-        tuple(said["inputs"]),
-        tuple(tuple(shape) for shape in said["input_shapes"]),
-        tuple(said["output_shape"]),
-        said["options"],
-        tuple(Weight(one["role"], one["name"], tuple(one["shape"])) for one in said["weights"]),
+        operation["name"],
+        operation["kind"],
+        tuple(operation["inputs"]),
+        tuple(tuple(shape) for shape in operation["input_shapes"]),
+        tuple(operation["output_shape"]),
+        operation["options"],
+        tuple(Weight(weight["role"], weight["name"], tuple(weight["shape"])) for weight in operation["weights"]),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from steplab.core import catalogue
 from steplab.core.errors import InputError
 from steplab.core.home import profile_file
 from steplab.design.plan import Plan
@@ -21,9 +22,9 @@ class HostsExecutor:
     """Runs a campaign in this process, with its ranks on other hosts."""
 
     def __init__(self, study: Study) -> None:
-        said = settings(study, "hosts")
-        assert isinstance(said, HostsSettings)
-        self.study, self.names = study, said.names
+        own = settings(study, "hosts")
+        assert isinstance(own, HostsSettings)
+        self.study, self.names = study, own.names
         self._hosts: SshHosts | None = None
 
     def check(self, trials: Plan) -> None:
@@ -35,21 +36,22 @@ class HostsExecutor:
         if elsewhere := next((placement for placement, _ in wanted if placement), ""):
             hint = "leave placement out, or use --executor local"
             raise InputError(f"{elsewhere} is on this machine, not on other hosts", hint=hint)
-        self._hosts = SshHosts(self.names, _pythons(trials))
+        self._hosts = self._of(trials)
         self._hosts.check(max(nodes for _, nodes in wanted))
 
     def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:
         """Run it here; the ranks are there."""
-        hosts = self._hosts or SshHosts(self.names, _pythons(campaign.trials))
+        hosts = self._hosts or self._of(campaign.trials)
         replace(campaign, cluster=hosts).run(stop, limit)
 
-
-def _pythons(trials: Plan) -> dict[str, str]:
-    """The interpreter of every environment that the trials need."""
-    rows = trials.configurations.distinct(GROUP_FACTORS).first
-    needed = {(resolved.framework, resolved.environment) for resolved in map(trials.resolved, map(int, rows))}
-    found = [registry.find(framework, name) for framework, name in needed]
-    return {environment.name: str(environment.python) for environment in found}
+    def _of(self, trials: Plan) -> SshHosts:
+        """The hosts with what these trials need there."""
+        rows = trials.configurations.distinct(GROUP_FACTORS).first
+        needed = {(resolved.framework, resolved.environment) for resolved in map(trials.resolved, map(int, rows))}
+        environments = [registry.find(framework, name) for framework, name in sorted(needed)]
+        pythons = {environment.name: str(environment.python) for environment in environments}
+        launchers = {catalogue.framework(framework).launcher for framework, _ in needed}
+        return SshHosts(self.names, pythons, ["orted"] if "mpiexec" in launchers else [])
 
 
 EXECUTOR = HostsExecutor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from steplab.core.errors import InputError
@@ -27,13 +28,26 @@ class LocalExecutor:
                 what = f"trials on {nodes} nodes cannot run on this machine alone"
                 hint = "use --executor hosts or slurm, or placement = 'net:NAME' for a cluster in a box"
                 raise InputError(what, where=str(self.study.path), hint=hint)
+            if placement:
+                os.close(find(placement).occupy())
             if placement and len(hosts := find(placement).hosts) < nodes:
                 what = f"{placement} has {len(hosts)} hosts, but there are trials on {nodes} nodes"
                 raise InputError(what, where=str(self.study.path), hint="make a larger net, or use fewer nodes")
 
     def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:
         """Run it here."""
-        replace(campaign, cluster=Box()).run(stop, limit)
+        box = Box()
+        try:
+            self._occupy(box, campaign.trials)
+            replace(campaign, cluster=box).run(stop, limit)
+        finally:
+            box.close()
+
+    def _occupy(self, box: Box, trials: Plan) -> None:
+        """Have the nets of these trials: two laboratories in one would set each other's rates."""
+        for placement, _ in hosts_wanted(trials):
+            if placement:
+                box.occupy(placement)
 
 
 EXECUTOR = LocalExecutor

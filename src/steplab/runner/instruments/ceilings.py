@@ -48,8 +48,8 @@ class _Seen:
     others: float = 0.0  # CPU seconds of other programs
     available: float = 0.0  # CPU seconds that passed on all CPUs
 
-    def add(self, said: dict[str, Any]) -> None:
-        self.rates.setdefault((said["level"], said["kernel"]), []).extend(map(float, said["rates"]))
+    def add(self, sample: dict[str, Any]) -> None:
+        self.rates.setdefault((sample["level"], sample["kernel"]), []).extend(map(float, sample["rates"]))
 
 
 def ceilings(remeasure: bool = False, seconds: float = SECONDS, progress: Progress = lambda share: None) -> Ceilings:
@@ -114,8 +114,8 @@ def _read(place: Path) -> Ceilings | None:
         return None
 
 
-def _row(said: dict[str, Any]) -> Ceiling:
-    return Ceiling(levels=tuple(Level(**level) for level in said.pop("levels")), **said)
+def _row(document: dict[str, Any]) -> Ceiling:
+    return Ceiling(levels=tuple(Level(**level) for level in document.pop("levels")), **document)
 
 
 def measure(module: str, python: Path, seconds: float, progress: Progress) -> Ceilings:
@@ -125,16 +125,16 @@ def measure(module: str, python: Path, seconds: float, progress: Progress) -> Ce
     seen = {count: _Seen() for count in threads}
     about, done, total = "", 0, _slots(job)
     busy = own = clock = 0.0
-    for said, now in _ask(python, module, job):
-        about = said.get("about", about)
-        if "rates" in said:
-            row = seen[said["threads"]]
-            row.add(said)
+    for sample, now in _ask(python, module, job):
+        about = sample.get("about", about)
+        if "rates" in sample:
+            row = seen[sample["threads"]]
+            row.add(sample)
             done += 1
             if done > 1:  # the first slot began before anybody looked
-                row.others += max((now.busy - busy) - (said["cpu_s"] - own), 0.0)
+                row.others += max((now.busy - busy) - (sample["cpu_s"] - own), 0.0)
                 row.available += (now.clock - clock) * (os.cpu_count() or 1)
-            busy, own, clock = now.busy, said["cpu_s"], now.clock
+            busy, own, clock = now.busy, sample["cpu_s"], now.clock
             progress(done / total)
     rows = tuple(_ceiling(count, seen[count], caches) for count in threads)
     return Ceilings(machine().cpu, rows, "measured", about, _today(), _notes(rows, caches))
@@ -225,14 +225,14 @@ def _best(samples: list[list[float]]) -> tuple[float, float]:
 
 
 def _notes(rows: tuple[Ceiling, ...], caches: list[Cache]) -> tuple[str, ...]:
-    made = []
+    notes = []
     unseen = [cache.name for cache in caches if cache.name not in {level.name for level in rows[0].levels}]
     if unseen:
-        made.append(f"{', '.join(unseen)}: no faster than the next level when seen through this program, left out")
+        notes.append(f"{', '.join(unseen)}: no faster than the next level when seen through this program, left out")
     worst = max(row.others or 0.0 for row in rows)
     if worst > DISTURBED:
-        made.append(f"other programs took up to {worst:.0%} of the machine: --remeasure when it is quiet")
-    return tuple(made)
+        notes.append(f"other programs took up to {worst:.0%} of the machine: --remeasure when it is quiet")
+    return tuple(notes)
 
 
 def best_of(first: Ceilings, second: Ceilings) -> Ceilings:
@@ -245,7 +245,9 @@ def _better(first: Ceiling, second: Ceiling) -> Ceiling:
     every = sorted([*first.levels, *second.levels], key=lambda level: level.bytes_per_s)
     levels = sorted({level.name: level for level in every}.values(), key=lambda level: level.capacity)
     # A cache behind which something is faster was not seen rightly in one of the two.
-    kept = [one for at, one in enumerate(levels) if all(one.bytes_per_s > far.bytes_per_s for far in levels[at + 1 :])]
+    kept = [
+        near for at, near in enumerate(levels) if all(near.bytes_per_s > far.bytes_per_s for far in levels[at + 1 :])
+    ]
     others = [row.others for row in (first, second) if row.others is not None]
     return Ceiling(
         first.threads,

@@ -101,19 +101,19 @@ class GpuWatch:
 
         `device` is what the framework says it runs on; the order is assumed only if that is the name of these GPUs.
         """
-        found = {rank: at for rank, pid in pids.items() for at, gpu in enumerate(self.devices) if pid in gpu.by_process}
-        if not found and device and any(gpu.name == device for gpu in self.devices):
+        gpus = {rank: at for rank, pid in pids.items() for at, gpu in enumerate(self.devices) if pid in gpu.by_process}
+        if not gpus and device and any(gpu.name == device for gpu in self.devices):
             return {rank: rank % len(self.devices) for rank in pids}
-        return found
+        return gpus
 
     def gpu(self, at: int, pid: int) -> Gpu:
         """What a rank's GPU did."""
-        one = self.devices[at]
+        device = self.devices[at]
         return Gpu(
-            name=one.name,
-            use=statistics.fmean(one.use) if one.use else None,
-            memory_bytes=one.by_process.get(pid) or one.memory_bytes or None,
-            watts=statistics.fmean(one.watts) if one.watts else None,
+            name=device.name,
+            use=statistics.fmean(device.use) if device.use else None,
+            memory_bytes=device.by_process.get(pid) or device.memory_bytes or None,
+            watts=statistics.fmean(device.watts) if device.watts else None,
         )
 
     def joules(self, used: set[int], seconds: float) -> float | None:
@@ -131,11 +131,11 @@ class GpuWatch:
         """Why the clocks of the used GPUs were held back; None if there is none to be seen."""
         if not used:
             return None
-        said = []
+        sentences = []
         for at in sorted(used):
             reasons = [text for bit, text in REASONS.items() if self.devices[at].reasons & bit]
-            said += [f"GPU {at} was slowed by {' and '.join(reasons)}"] if reasons else []
-        return "; ".join(said)
+            sentences += [f"GPU {at} was slowed by {' and '.join(reasons)}"] if reasons else []
+        return "; ".join(sentences)
 
 
 def _text(name: object) -> str:

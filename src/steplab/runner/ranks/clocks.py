@@ -10,10 +10,10 @@ PINGS = 9
 
 @dataclass(frozen=True)
 class Ping:
-    """One question for the time: asked and answered on our clock, `said` on the rank's."""
+    """One question for the time: asked and answered on our clock, `read` on the rank's."""
 
     asked: float
-    said: float
+    read: float
     answered: float
 
 
@@ -27,7 +27,7 @@ def ahead(pings: Sequence[Ping]) -> float:
     100.0
     """
     best = min(pings, key=lambda ping: ping.answered - ping.asked)
-    return best.said - (best.asked + best.answered) / 2
+    return best.read - (best.asked + best.answered) / 2
 
 
 def offsets(hosts: Mapping[int, str], pings: Mapping[int, Sequence[Ping]]) -> dict[int, float]:
@@ -37,7 +37,7 @@ def offsets(hosts: Mapping[int, str], pings: Mapping[int, Sequence[Ping]]) -> di
     {0: 0.0, 1: 0.0, 2: 5.0}
     """
     first = hosts[min(hosts)]
-    asked = {hosts[rank]: ahead(said) for rank, said in pings.items()}
+    asked = {hosts[rank]: ahead(every) for rank, every in pings.items()}
     return {rank: 0.0 if host == first else asked[host] - asked[first] for rank, host in sorted(hosts.items())}
 
 

@@ -16,7 +16,8 @@ from steplab.runner.ranks import clocks
 from steplab.runner.ranks.channel import Said
 from steplab.runner.ranks.group import Ended, RankGroup
 from steplab_worker.job import TrialJob
-from steplab_worker.machine import Machine
+from steplab_worker.keeper import oom_kills
+from steplab_worker.machine import Machine, machine
 from steplab_worker.messages import (
     ClockRead,
     Failed,
@@ -65,15 +66,16 @@ class Conversation:
     group: RankGroup
     deadline: float
     look_around: Callable[[], None]
+    oom_kills: int = field(default_factory=oom_kills)  # on this host, before it began
 
     def open(self) -> Failure | None:
         """Wait until every rank has started and imported its framework; auxiliary processes only say hello."""
         opened: dict[int, Opened] = {}
         try:
             while len(opened) < self.group.key.processes:
-                said = self._next("while starting", spoken=opened)
+                answer = self._next("while starting", spoken=opened)
                 with self._blaming():
-                    opened[said.rank] = said_by(said.rank, said.message, Opened)
+                    opened[answer.rank] = said_by(answer.rank, answer.message, Opened)
         except _Failed as failed:
             return failed.failure
         self.group.versions = opened[0].versions
@@ -91,9 +93,9 @@ class Conversation:
     def _ping(self, rank: int) -> clocks.Ping:
         asked = time.perf_counter()
         self.group.send(rank, ReadClock())
-        said = self._next("when asked for its clock", spoken=self.group.hello.keys() - {rank})
+        answer = self._next("when asked for its clock", spoken=self.group.hello.keys() - {rank})
         with self._blaming():
-            return clocks.Ping(asked, said_by(rank, said.message, ClockRead).at, time.perf_counter())
+            return clocks.Ping(asked, said_by(rank, answer.message, ClockRead).at, time.perf_counter())
 
     def trial(self, job: TrialJob, director: Director) -> Outcome:
         """Run one trial; the clocks are compared before it."""
@@ -132,8 +134,8 @@ class Conversation:
         """One message of every rank."""
         spoken: dict[int, Message] = {}
         while len(spoken) < self.group.key.processes:
-            said = self._next("in the trial", spoken)
-            spoken[said.rank] = said.message
+            answer = self._next("in the trial", spoken)
+            spoken[answer.rank] = answer.message
         return spoken
 
     @contextlib.contextmanager
@@ -169,11 +171,11 @@ class Conversation:
                 event = self.group.receive(self.deadline)
             except EnvironmentFault as fault:
                 raise _Failed(Failure("failed", str(fault), 0, self.group.tail(0))) from None
-            said = None if event is None else self._good(event, when)
+            answer = None if event is None else self._good(event, when)
             if time.monotonic() >= self.deadline:  # of ranks that talk without end, too
                 raise _Failed(Failure("timeout", f"no answer in time {when}{self._awaited()}", 0, self.group.tail(0)))
-            if said is not None:
-                return said
+            if answer is not None:
+                return answer
             self.look_around()
 
     def _awaited(self) -> str:
@@ -200,19 +202,27 @@ class Conversation:
         if isinstance(event, Ended) and event.reason:
             return Failure("crashed", f"{name}: {event.reason} {when}", event.rank, tail)
         if isinstance(event, Ended):
-            return Failure(*_ended(name, event.code, when), event.rank, tail)
+            return Failure(*_ended(name, event.code, when, self._lacked_memory(event)), event.rank, tail)
         assert isinstance(event.message, Failed)
-        said = event.message
-        reason = readable(said.reason[:LONGEST_REASON])
-        return Failure(said.status, f"{name}: {reason}", event.rank, readable(said.traceback) or tail)
+        complaint = event.message
+        reason = readable(complaint.reason[:LONGEST_REASON])
+        return Failure(complaint.status, f"{name}: {reason}", event.rank, readable(complaint.traceback) or tail)
+
+    def _lacked_memory(self, event: Ended) -> bool:
+        """Whether the kernel killed it for lack of memory: by its keeper's word, or here by the kernel's own count."""
+        hello = self.group.hello.get(event.rank)
+        here = hello is not None and hello.machine.boot == machine().boot
+        return event.out_of_memory or (here and oom_kills() > self.oom_kills)
 
 
 def _is_bad(event: Said | Ended) -> bool:
     return isinstance(event, Ended) or isinstance(event.message, Failed)
 
 
-def _ended(name: str, code: int, when: str) -> tuple[Status, str]:
+def _ended(name: str, code: int, when: str, lacked_memory: bool) -> tuple[Status, str]:
     """Status and reason of a process that ended by itself or by a signal."""
+    if code == -signal.SIGKILL and lacked_memory:
+        return "out-of-memory", f"{name} was killed {when} by the kernel for lack of memory"
     if code >= 0:
         return "crashed", f"{name} ended {when} with exit code {code}"
     number = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

@@ -45,6 +45,7 @@ class Ended:
     rank: int
     code: int
     reason: str = ""  # where the launcher knows more
+    out_of_memory: bool = False
 
 
 class RankGroup:
@@ -217,7 +218,7 @@ class RankGroup:
             return None
         # A process of several members ends because of one of them: the one that fell silent first.
         silent = (number for number in self._lines.silent if number in end.members)
-        return Ended(next(silent, end.members[0]), end.code, end.reason)
+        return Ended(next(silent, end.members[0]), end.code, end.reason, end.out_of_memory)
 
     def _logs(self) -> list[Path]:
         paths = {path for member in self.members for path in self._launched.logs(member.number)}

@@ -54,6 +54,7 @@ class ProcessEnd:
     members: tuple[int, ...]
     code: int
     reason: str = ""  # where the launcher knows more than the code tells
+    out_of_memory: bool = False  # by the word of who kept it elsewhere
 
 
 class Launcher(Protocol):

@@ -13,7 +13,7 @@ from steplab.runner.ranks.private_network import PrivateNetwork
 @contextlib.contextmanager
 def inside(net_name: str, name: str) -> Iterator[PrivateNetwork]:
     """The namespaces of a net's host, open for entering."""
-    net, host = found(net_name, name)
+    net, host = net_and_host(net_name, name)
     with contextlib.ExitStack() as opened:
         try:
             descriptors = opened.enter_context(net.inside(host))
@@ -22,7 +22,7 @@ def inside(net_name: str, name: str) -> Iterator[PrivateNetwork]:
         yield PrivateNetwork(descriptors)
 
 
-def found(net_name: str, name: str) -> tuple[Net, NetHost]:
+def net_and_host(net_name: str, name: str) -> tuple[Net, NetHost]:
     """A net's host of that name."""
     try:
         net = find(net_name)

@@ -56,15 +56,16 @@ def spawn(
     variables: Mapping[str, str],
     network: PrivateNetwork | None = None,
     stdin: int = subprocess.DEVNULL,
+    output: int | None = None,
 ) -> Process:
-    """Start a command for these members, with nothing on its standard input unless told, and its output in the log."""
+    """Start a command for these members, with nothing on its input and its output in the log, unless told otherwise."""
     try:
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 command,
                 stdin=stdin,
-                stdout=file,
-                stderr=file,
+                stdout=file if output is None else output,
+                stderr=file if output is None else subprocess.STDOUT,
                 env=dict(variables),
                 start_new_session=True,
                 preexec_fn=functools.partial(_enter, network, os.getpid()),

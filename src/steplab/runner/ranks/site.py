@@ -45,6 +45,19 @@ class Site:
         return not self.listen and all(placement.address == LOOPBACK for placement in self.placements)
 
 
+def launcher_there(key: GroupKey, known: Mapping[str, str]) -> str:
+    """What starts a group on other hosts, by what starts its framework's ranks on this one.
+
+    >>> launcher_there(GroupKey("chainer", "", 2, 1, 2), {"local": "ssh", "mpiexec": "mpiexec_ssh"})
+    'mpiexec_ssh'
+    """
+    framework = catalogue.framework(key.framework)
+    here = framework.launcher if key.processes > 1 else LOCAL
+    if here not in known:
+        raise NotHere(f"{framework.title}: its ranks are started by {here}, which does not get to other hosts")
+    return known[here]
+
+
 Locate = Callable[[GroupKey, Sequence[Member]], Site]
 
 

@@ -124,8 +124,8 @@ def hosts(nodes: str) -> list[str]:
 
 def address(node: str) -> str:
     """Where other nodes reach a node."""
-    found = re.search(r"\bNodeAddr=(\S+)", _call(["scontrol", "--oneliner", "show", "node", node]))
-    return found[1] if found else node
+    address = re.search(r"\bNodeAddr=(\S+)", _call(["scontrol", "--oneliner", "show", "node", node]))
+    return address[1] if address else node
 
 
 def end_of_job(number: str) -> str:
@@ -161,9 +161,9 @@ def _call(
     return done.stdout
 
 
-def _fault(program: str, said: str) -> EnvironmentFault:
+def _fault(program: str, printed: str) -> EnvironmentFault:
     """What a command complained of, in one line, and whether Slurm has heard it at all."""
-    lines = [re.sub(r"^\w+: (?:error: )?", "", line).strip() for line in said.splitlines() if line.strip()]
+    lines = [re.sub(r"^\w+: (?:error: )?", "", line).strip() for line in printed.splitlines() if line.strip()]
     text = "; ".join(dict.fromkeys(lines)) or "it gave no reason"
     silent = re.search(r"timed out|unable to contact|connection refused|communication|zero bytes", text, re.I)
     kind = SlurmSilent if silent else SlurmRefused

@@ -180,9 +180,9 @@ class SlurmCampaign:
     def _hopeless(self, settled: Settled) -> str:
         name = settled.submission.id
         printed = self.ledger.last_line(name)
-        said = f": {printed}" if printed else f" and printed nothing; is {self.folder.root} shared with the nodes?"
+        trace = f": {printed}" if printed else f" and printed nothing (is {self.folder.root} shared with the nodes?)"
         return (
-            f"{settled.end.reason} before it measured anything, as others before it{said}; see {self.ledger.log(name)}"
+            f"{settled.end.reason} before it measured anything, as others before it{trace}; see {self.ledger.log(name)}"
         )
 
     def _drop_needless(self, open_: Counter[Shape]) -> None:

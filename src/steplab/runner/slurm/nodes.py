@@ -7,17 +7,16 @@ import socket
 from collections.abc import Sequence
 from functools import cached_property
 
-from steplab.core import catalogue
 from steplab.core.errors import EnvironmentFault
 from steplab.core.resolution import Resolved
 from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.launchers import LOCAL
 from steplab.runner.ranks.members import Member
-from steplab.runner.ranks.site import Host, NotHere, Site, over_hosts, this_host
+from steplab.runner.ranks.site import Host, Site, launcher_there, over_hosts, this_host
 from steplab.runner.slurm import commands
 from steplab_worker.transport import joined
 
-SRUN = "srun"
+LAUNCHERS = {LOCAL: "srun", "mpiexec": "mpiexec_srun"}
 
 
 class Allocation:
@@ -27,12 +26,10 @@ class Allocation:
         """The first nodes of the allocation, as many as a group wants."""
         if key.nodes == 1:
             return this_host(key, members)
-        framework = catalogue.framework(key.framework)
-        if framework.launcher != LOCAL:
-            raise NotHere(f"{framework.title}: its ranks are started by {framework.launcher}, not one by one by srun")
+        launcher = launcher_there(key, LAUNCHERS)
         if key.nodes > len(self.hosts):
             raise EnvironmentFault(f"the allocation has {len(self.hosts)} nodes, the trial wants {key.nodes}")
-        return over_hosts(key, members, self.hosts, SRUN, f"tcp:{joined(self.hosts[0].address, 0)}")
+        return over_hosts(key, members, self.hosts, launcher, f"tcp:{joined(self.hosts[0].address, 0)}")
 
     @cached_property
     def hosts(self) -> list[Host]:

@@ -39,6 +39,8 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # One operation after backward, whose arrays go one after the other.
+    "exchange": {"by": "XLA over gloo, on GPUs NCCL", "grouping": "arrays"},
     "precisions": ["float32", "bfloat16"],
     "factors": {},
 }
@@ -263,21 +265,20 @@ class _Step:
         return self.job.share(value)
 
     def moments(self, trained: Arrays) -> Any:
-        """What the optimiser remembers, at its start: number of updates, and running means of the gradients."""
+        """What the optimiser remembers, at its start: running means of the gradients; Adam also counts the updates."""
         means = {"sgd": 0, "momentum": 1, "adam": 2}[self.job.optimizer]
-        return np.zeros((), np.float32), tuple(jax.tree.map(np.zeros_like, trained) for _ in range(means))
+        count = (np.zeros((), np.float32),) if self.job.optimizer == "adam" else ()
+        return (*count, *(jax.tree.map(np.zeros_like, trained) for _ in range(means)))
 
     def update(self, trained: Arrays, moments: Any, gradients: Arrays) -> Any:
         """PyTorch's rules: momentum 0.9 without dampening; Adam with epsilon after the bias correction."""
-        rate, (updates, means) = self.job.learning_rate, moments
+        rate, steps = self.job.learning_rate, gradients
         if self.job.optimizer == "adam":
-            means, steps = _adam(means, gradients, updates + 1)
+            moments, steps = _adam(*moments, gradients)
         elif self.job.optimizer == "momentum":
-            steps = jax.tree.map(lambda mean, gradient: 0.9 * mean + gradient, means[0], gradients)
-            means = (steps,)
-        else:
-            steps = gradients
-        return jax.tree.map(lambda weight, step: weight - rate * step, trained, steps), (updates + 1, means)
+            steps = jax.tree.map(lambda mean, gradient: 0.9 * mean + gradient, moments[0], gradients)
+            moments = (steps,)
+        return jax.tree.map(lambda weight, step: weight - rate * step, trained, steps), moments
 
     def train(self, average: Any, last: bool, rank: Any, state: Any, batch: Any, number: Any) -> Any:
         """One whole iteration: loss, weights, moments, and what is the rank's own."""
@@ -297,12 +298,14 @@ def _surprise(output: Any, labels: Any) -> Any:
     return -jnp.take_along_axis(jax.nn.log_softmax(output), labels[..., None], -1)[..., 0]
 
 
-def _adam(means: Any, gradients: Arrays, count: Any) -> Any:
+def _adam(updates: Any, first: Arrays, second: Arrays, gradients: Arrays) -> Any:
     """The moments and the steps of D. P. Kingma, J. Ba, "Adam", ICLR 2015, algorithm 1."""
-    first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, means[0], gradients)
-    second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, means[1], gradients)
-    seen, squared = 1 - 0.9**count, 1 - 0.999**count
-    return (first, second), jax.tree.map(lambda m, v: (m / seen) / (jnp.sqrt(v / squared) + 1e-8), first, second)
+    updates = updates + 1
+    first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, first, gradients)
+    second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, second, gradients)
+    bias1, bias2 = 1 - 0.9**updates, 1 - 0.999**updates
+    steps = jax.tree.map(lambda m, v: (m / bias1) / (jnp.sqrt(v / bias2) + 1e-8), first, second)
+    return (updates, first, second), steps
 
 
 class _Programs:

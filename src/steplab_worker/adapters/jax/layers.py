@@ -46,6 +46,7 @@ class Network:
     def __init__(self, graph: Graph, precision: str = "float32"):
         self.graph, self.precision = graph, precision
         self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
+        self.loose = last.as_they_lie(graph)
         calls = [(layer, self._call(layer)) for layer in graph.layers]
         if precision != "float32":
             calls = [(layer, _lowered(layer, call, precision)) for layer, call in calls]
@@ -53,6 +54,8 @@ class Network:
 
     def _call(self, layer: Layer) -> Call:
         """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
+        if layer.kind == "flatten" and layer.name in self.loose:
+            return _weightless(lambda x: x.reshape(x.shape[0], -1))
         wanted = last.takes_sequences(layer, self.sequences)
         table = {**LAYERS, **SEQUENCE_LAYERS} if wanted else LAYERS
         call = table[layer.kind](layer, [self.shapes[name] for name in layer.inputs])

@@ -50,6 +50,8 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # Gradients are packed into one array, as long as no bytes_per_pack is given.
+    "exchange": {"by": "ring, on GPUs NCCL", "grouping": "whole"},
     "precisions": ["float32", "bfloat16"],
     "factors": {
         "loop": {

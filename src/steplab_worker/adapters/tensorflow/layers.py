@@ -36,6 +36,7 @@ class Network(tf.Module):
         # Each replica keeps its own running values, as Keras' batch normalisation does.
         self.buffers = _variables(last.all_inward(graph, last.buffer_keys(graph), dict(weights)), own=True)
         self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
+        self.loose = last.as_they_lie(graph)
         self.inside = {layer.name: "float32" if layer.kind.endswith("_norm") else precision for layer in graph.layers}
         calls = [(layer, self._call(layer)) for layer in graph.layers]
         if precision != "float32":
@@ -44,6 +45,8 @@ class Network(tf.Module):
 
     def _call(self, layer: Layer) -> Call:
         """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
+        if layer.kind == "flatten" and layer.name in self.loose:
+            return _simple(lambda x: tf.reshape(x, [-1, size(layer.shape)]))
         wanted = last.takes_sequences(layer, self.sequences)
         table = {**LAYERS, **SEQUENCE_LAYERS} if wanted else LAYERS
         own = {name: self.trained[key] for name, key in layer.weight_keys.items()}

@@ -45,6 +45,14 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # DistributedDataParallel; gloo has two threads, NCCL one stream.
+    "exchange": {
+        "by": "DistributedDataParallel over gloo, on GPUs NCCL",
+        "grouping": "buckets",
+        "overlaps": True,
+        "in_flight": 2,
+        "buffers": True,
+    },
     "precisions": ["float32", "bfloat16"],
     "factors": {
         "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},

@@ -37,7 +37,7 @@ def launcher_names() -> list[str]:
     >>> "local" in launcher_names()
     True
     """
-    return sorted([*_files(), *(name for name, found in launcher_extensions().items() if not found.problem)])
+    return sorted([*_files(), *(name for name, extension in launcher_extensions().items() if not extension.problem)])
 
 
 def load_launcher(name: str) -> type[Launcher]:

@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from steplab.runner.ranks import mpi
 from steplab.runner.ranks.launching import ProcessLauncher
-from steplab.runner.ranks.net_host import found, inside
+from steplab.runner.ranks.mpi import RANK_VARIABLE, VARIABLES, parameter
+from steplab.runner.ranks.net_host import inside, net_and_host
 from steplab.runner.ranks.processes import Process, spawn
-
-RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
-# PMIx, of which 3 and 4 have other names for it: reached over loopback alone.
-VARIABLES = {"PMIX_MCA_ptl_tcp_if_include": "lo", "PMIX_MCA_ptl_base_if_include": "lo"}
 
 
 class MpiexecLauncher(ProcessLauncher):
@@ -45,29 +43,20 @@ class MpiexecLauncher(ProcessLauncher):
         script.chmod(0o700)
         return [
             "--host", ",".join(f"{host}:{count}" for host, count in counts.items()),
-            *_parameter("plm_rsh_agent", str(script)), *_parameter("btl", "self,vader,tcp"),
-            *_parameter("btl_tcp_if_include", "eth0"), *_parameter("oob_tcp_if_include", "eth0"),
+            *parameter("plm_rsh_agent", str(script)), *parameter("btl", "self,vader,tcp"),
+            *parameter("btl_tcp_if_include", "eth0"), *parameter("oob_tcp_if_include", "eth0"),
         ]  # fmt: skip
 
     def _mpiexec(self, ranks: Sequence[int], lines: Sequence[str]) -> list[str]:
+        """The job's files are in folders that surely go."""
         room, memory = str(self.launch.folder.path), str(self.launch.folder.shared_memory())
-        return [
-            # No binding: how many threads a rank has, and where, is not the launcher's to say.
-            "mpiexec", "-n", str(len(ranks)), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *lines,
-            # The job's files are in folders that surely go.
-            *_parameter("orte_tmpdir_base", room), *_parameter("btl_vader_backing_directory", memory),
-            *_parameter("btl_vader_single_copy_mechanism", "none"),
-            # A waiting rank gives its core away: on a busy machine the slowest tenth of exchanges took 20 instead of
-            # 100 ms.
-            *_parameter("mpi_yield_when_idle", "1"),
-            # A rank dies with its launcher, even before it can ask for that itself.
-            "setpriv", "--pdeathsig", "KILL",
-        ]  # fmt: skip
+        files = [*parameter("orte_tmpdir_base", room), *parameter("btl_vader_backing_directory", memory)]
+        return mpi.mpiexec(ranks, [*lines, *files])
 
     def meaning(self, process: Process, code: int) -> int:
-        """Of `mpiexec`, which reports a rank's death by a signal as a shell does."""
+        """Of `mpiexec`, or of a member's own process."""
         launched = self.launch.members[process.members[0]].is_rank
-        return 128 - code if launched and code > 128 else code
+        return mpi.meaning(code) if launched else code
 
     def logs(self, member: int) -> Sequence[Path]:
         """The member's own log, then that of `mpiexec`."""
@@ -78,19 +67,15 @@ class MpiexecLauncher(ProcessLauncher):
         return self.launch.folder.path / "launcher.log"
 
 
-def _parameter(name: str, value: str) -> list[str]:
-    return ["--mca", name, value]
-
-
 # Shared memory alone, so that no rank listens; the launcher is reached over loopback.
-SHARED_MEMORY = [*_parameter("btl", "self,vader"), *_parameter("oob_tcp_if_include", "lo")]
+SHARED_MEMORY = [*parameter("btl", "self,vader"), *parameter("oob_tcp_if_include", "lo")]
 
 
 def _entering(reach: Mapping[str, str]) -> str:
     """A script that runs a command in the host that its first argument names, as Open MPI calls a remote shell."""
     cases = []
     for name, net_name in reach.items():
-        net, host = found(net_name, name)
+        net, host = net_and_host(net_name, name)
         files = f"--mount=/proc/{net.pid}/fd/{net.mounts} --net=/proc/{net.pid}/fd/{host.net}"
         cases.append(f'{name}) set -- {files} --uts=/proc/{net.pid}/fd/{host.uts} sh -c "$*";;')
     return "\n".join(["#!/bin/sh", "host=$1", "shift", "case $host in", *cases, "esac", 'exec nsenter "$@"', ""])
