@@ -31,6 +31,7 @@ NOT_RUN = {
     "import": "needs files of other programs",
     "roofline": "measures the machine for minutes",
     "serve": "never ends",
+    "network": "needs a cluster in a box; its page measures this machine",
     "net down": "ends what its page makes",
     "net up": "stays until it is ended; its page makes and ends one",
     "run": "the same study as on its page",
@@ -131,7 +132,7 @@ def help_examples(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [name for name in command_files() if help_examples(name)])
 def test_the_examples_of_help(name: str, desk: Path) -> None:
-    if name == "predict":  # its example asks a model of two factors
+    if name in ("predict", "plan"):  # their examples ask a model of two factors
         typed("steplab fit times.csv --extrinsic batch_size,workers --out model.json", desk)
     for line in help_examples(name):
         typed(line, desk)
