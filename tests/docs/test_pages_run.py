@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -134,6 +135,8 @@ def help_examples(name: str) -> list[str]:
 def test_the_examples_of_help(name: str, desk: Path) -> None:
     if name in ("predict", "plan"):  # their examples ask a model of two factors
         typed("steplab fit times.csv --extrinsic batch_size,workers --out model.json", desk)
+        link = {"bandwidth": "1 Gbit/s", "latency": "50 µs", "nodes": 3, "ranks_per_node": 1}
+        (desk / "box.json").write_text(json.dumps({"name": "box", "link": link}))
     for line in help_examples(name):
         typed(line, desk)
 
