@@ -54,7 +54,7 @@ class Session:
     overlap_method = "none"
     has_phases = True  # whether an iteration can be run in parts
     splits = False  # whether this process serves several replicas: `load` is then `bring` and `split`
-    place = Placement("", 0, "127.0.0.1")  # where the rank is; the rank says so itself
+    placement = Placement("", 0, "127.0.0.1")  # where the rank is; the rank says so itself
 
     def clock(self) -> float:
         """Seconds on the clock that the iterations are timed with."""

@@ -127,7 +127,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     before, busy = limits.used(), limits.busy_s()
     try:
         session = _session(adapter, job)
-        session.place = adapter.group.placement
+        session.placement = adapter.group.placement
         try:
             measurement = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
             measurement = replace(measurement, methods={**measurement.methods, **session.kernels()})

@@ -21,7 +21,7 @@ from steplab_worker.pair import Pair
 
 def run(job: TrialJob, session: Session, ask: Ask, rank: int) -> Measurement:
     """Run one trial as the laboratory directs; its raw times."""
-    line = pair.connect(ask, session.place, rank)
+    line = pair.connect(ask, session.placement, rank)
     source = session.source()
     try:
         block = ExchangeBlock(session, source, line, rank, int(job.own["message_bytes"]))
