@@ -14,6 +14,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -188,6 +189,8 @@ def in_box(folder: Path) -> Iterator[psutil.Process]:
 
 def keep(folder: Path) -> None:
     """Wait until the box's owner closes it or dies; then end all that is in it and remove its folder."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # whoever ends the tests ends their owner, and so the box
     sys.stdin.read()
     deadline = time.monotonic() + PATIENCE_S
     while left := list(in_box(folder)):
