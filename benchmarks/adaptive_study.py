@@ -42,7 +42,8 @@ def done(folder: Path) -> int:
 
 def run(study: Path, folder: Path, until: int | None = None) -> None:
     """Run a study to its end, or kill its laboratory once so many trials are done."""
-    process = subprocess.Popen([STEPLAB, "run", study, "--out", folder], stderr=subprocess.DEVNULL)
+    log = folder.with_suffix(".log").open("a")
+    process = subprocess.Popen([STEPLAB, "run", study, "--out", folder], stdout=log, stderr=log)
     while process.poll() is None:
         time.sleep(0.2)
         if until is not None and done(folder) >= until:
@@ -50,7 +51,7 @@ def run(study: Path, folder: Path, until: int | None = None) -> None:
             process.wait()
             print(f"killed with {done(folder)} records", flush=True)
             return
-    assert process.returncode in (0, 3), process.returncode
+    assert process.returncode in (0, 3), folder.with_suffix(".log").read_text()[-2000:]
 
 
 def main() -> None:

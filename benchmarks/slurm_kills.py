@@ -56,7 +56,7 @@ PATIENCE_S = 30.0
 
 def main(kills: int = 30) -> None:
     """Kill, attach, count; then kill once more and cancel."""
-    with SlurmBox(cpus=8) as box, tempfile.TemporaryDirectory() as name:
+    with SlurmBox(cpus=9) as box, tempfile.TemporaryDirectory() as name:
         os.environ.update(box.variables)
         room = Path(name)
         study = room / "study.toml"
@@ -70,6 +70,7 @@ def main(kills: int = 30) -> None:
         counts = json.loads(ended.stdout)
         names = [job[1] for job in box.jobs("all")]
         begun = beginnings(room / "out")
+        print(counts, f"jobs queued and running at each kill: {seen}", flush=True)
         left = cancelled(box, study, room / "cancelled")
     both = sum(queued > 0 and running > 0 for queued, running in seen)
     twice = sum(count > 1 for count in begun.values())
@@ -104,8 +105,12 @@ def beginnings(out: Path) -> Counter[str]:
 
 def cancelled(box: SlurmBox, study: Path, out: Path) -> str:
     """What is left of a study whose laboratory was killed at work and whose jobs were cancelled then."""
-    kill(study, out, LONGEST_S)
-    subprocess.run([STEPLAB, "cancel", out], check=True, capture_output=True, timeout=300)
+    process = subprocess.Popen(run(study, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (box.jobs("PENDING") and box.jobs("RUNNING")):
+        time.sleep(0.2)
+    process.kill()
+    process.wait()
+    subprocess.run([STEPLAB, "cancel", out], check=True, stdout=subprocess.DEVNULL, timeout=300)
     jobs = box.jobs()
     deadline = time.monotonic() + PATIENCE_S
     while (processes := of_study(out)) and time.monotonic() < deadline:

@@ -35,7 +35,7 @@ WRONG = {
     "missing name": ('name = "x"', "", "'name' is missing"),
     "name not text": ('name = "x"', "name = 3", "study.name"),
     "name with a slash": ('name = "x"', 'name = "a/b"', "study.name"),
-    "unknown kind": ('name = "x"', 'name = "x"\nkind = "steps"', "must be 'infer' or 'step' or 'train'"),
+    "unknown kind": ('name = "x"', 'name = "x"\nkind = "steps"', "must be 'exchange' or 'infer' or 'step' or 'train'"),
     "unknown field": ("replicates = 2", "replicate = 2", "did you mean 'replicates'?"),
     "unknown factor": ("batch_size =", "batchsize =", "did you mean 'batch_size'?"),
     "unknown framework": ('["synthetic"]', '["pytorch"]', "must be one of"),

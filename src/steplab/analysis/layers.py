@@ -20,7 +20,7 @@ UNKNOWN = (float("nan"), float("nan"))
 
 
 @dataclass(frozen=True)
-class LayerTime:
+class ProfiledLayer:
     """A layer's seconds forward and backward: medians over the trials, each with its median over ranks and steps."""
 
     layer: str
@@ -39,10 +39,10 @@ class LayerProfile:
     """The layers of one configuration in the network's order, and the trials that tell them."""
 
     factors: dict[str, Level]
-    layers: tuple[LayerTime, ...]
+    layers: tuple[ProfiledLayer, ...]
     trials: tuple[str, ...]
 
-    def longest(self, most: int | None) -> list[LayerTime]:
+    def longest(self, most: int | None) -> list[ProfiledLayer]:
         """The layers that take longest, in the network's order."""
         order = sorted(range(len(self.layers)), key=lambda at: -self.layers[at].seconds)
         return [self.layers[at] for at in sorted(order[:most])]
@@ -64,14 +64,14 @@ def layer_profile(trials: pd.DataFrame, layers: pa.Table, groups: Sequence[Group
     return None
 
 
-def _times(rows: pd.DataFrame) -> tuple[LayerTime, ...]:
+def _times(rows: pd.DataFrame) -> tuple[ProfiledLayer, ...]:
     order = list(dict.fromkeys(rows["layer"]))
     # A layer that is only seen forward, as in an inference, costs nothing backward.
     own = rows.groupby(["layer", "trial"], sort=False)[list(LAYERED)].median().fillna(0.0)
     medians = own.groupby(level="layer").median().reindex(order).to_numpy(dtype=float).tolist()
     both = [own.loc[layer].sum(axis=1).to_numpy(dtype=float) for layer in order]
     return tuple(
-        LayerTime(str(layer), forward, backward, interval)
+        ProfiledLayer(str(layer), forward, backward, interval)
         for layer, (forward, backward), interval in zip(order, medians, _intervals(both), strict=True)
     )
 

@@ -31,7 +31,7 @@ def predict(
 
     Example: steplab predict model.json --at "batch_size=64,workers=4" --at "batch_size=64,workers=8"
 
-    Example: steplab predict --network box.json --from runs/demo --at "nodes=3,rate=100mbit,strategy=accumulate:4"
+    Example: steplab predict --network box.json --from runs/demo --at "nodes=3,batch_size=64,strategy=accumulate:4"
     """
     if (model is None) == (network is None) or (study is None) != (network is None):
         raise typer.BadParameter("give a model, or --network and --from")

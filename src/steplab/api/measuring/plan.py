@@ -106,7 +106,7 @@ class StudyPlan:
         """Which differences the design will be able to see, from the noise of earlier trials; or that nobody knows."""
         from steplab.api.measuring.powers import power  # brings pandas and SciPy
 
-        return power(self)
+        return power(self.study, self.trials, self.folder)
 
     @property
     def varied(self) -> list[str]:

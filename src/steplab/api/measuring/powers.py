@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,6 @@ import pandas as pd
 
 from steplab.api.measuring.durations import Shape
 from steplab.api.measuring.noise_memory import Scatter, remembered_noise
-from steplab.api.measuring.plan import StudyPlan
 from steplab.core import catalogue
 from steplab.core.resolution import resolve
 from steplab.core.trial import Config
@@ -21,6 +20,7 @@ from steplab.planning.power import Power, design_power
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 from steplab.store.tables import load
+from steplab.study.sections import Study
 
 DIFFERENCE = 0.05  # that aim `compare` is to see, if the study does not say
 FEWEST = 3  # degrees of freedom below which a noise is no noise
@@ -38,13 +38,13 @@ class Unknown:
     )
 
 
-def power(planned: StudyPlan) -> Power | Unknown:
+def power(study: Study, trials: Plan, folder: Path) -> Power | Unknown:
     """What a plan will be able to see, as far as the noise is known."""
-    known = _noise(planned)
+    known = _noise(trials, folder)
     if known is None:
         return Unknown()
     noise, basis = known
-    design, trials = planned.study.design, planned.trials
+    design = study.design
     adaptive = design.type == "adaptive"
     configurations = len(trials.configurations)
     replicates = 1 if adaptive else design.replicates
@@ -56,13 +56,13 @@ def power(planned: StudyPlan) -> Power | Unknown:
     return design_power(noise, basis, configurations, replicates, levels, wish)
 
 
-def _noise(planned: StudyPlan) -> tuple[float, str] | None:
+def _noise(trials: Plan, study_folder: Path) -> tuple[float, str] | None:
     """The noise and where it is known from: this folder, else its pilot, else trials of the same kind here."""
-    for folder, basis in ((planned.folder, "its own trials"), (pilot_folder(planned.folder), "its pilot")):
+    for folder, basis in ((study_folder, "its own trials"), (pilot_folder(study_folder), "its pilot")):
         seen = pooled(scatter(folder).values())
         if seen.freedom >= FEWEST:
             return seen.noise, basis
-    shapes = _shapes(planned.trials)
+    shapes = _shapes(trials)
     before = remembered_noise()
     alike = pooled(seen for shape, seen in before.items() if shape in shapes)
     if alike.freedom >= FEWEST:
@@ -122,14 +122,13 @@ def pilot_folder(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}-pilot")
 
 
-def pilot_plan(planned: StudyPlan) -> StudyPlan:
-    """A few replicates of the smallest and of the largest configuration, in a folder beside the study's own."""
-    every = planned.trials.configurations
+def pilot_plan(study: Study, trials: Plan) -> Plan:
+    """A few replicates of the smallest and of the largest configuration."""
+    every = trials.configurations
     sizes = [_size(every[row]) for row in range(len(every))] if len(every) <= 5000 else [0.0] * len(every)
     ends = sorted({int(np.argmin(sizes)), int(np.argmax(sizes))})
     kept = every.take(np.array(ends))
-    trials = Plan(kept, Blocks(len(kept), planned.study.design, PILOT_REPLICATES))
-    return replace(planned, trials=trials, folder=pilot_folder(planned.folder), selected=True)
+    return Plan(kept, Blocks(len(kept), study.design, PILOT_REPLICATES))
 
 
 def _size(config: Config) -> float:

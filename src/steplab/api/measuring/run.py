@@ -259,9 +259,11 @@ def pilot(
 
 def run_pilot(planned: StudyPlan, *, observer: RunObserver | None = None, stop: Stop | None = None) -> RunSummary:
     """The pilot of a plan, as `pilot` runs it."""
-    from steplab.api.measuring.powers import pilot_plan
+    from steplab.api.measuring.powers import pilot_folder, pilot_plan
 
-    return run_plan(pilot_plan(planned), observer=observer, stop=stop)
+    trials = pilot_plan(planned.study, planned.trials)
+    beside = replace(planned, trials=trials, folder=pilot_folder(planned.folder), selected=True)
+    return run_plan(beside, observer=observer, stop=stop)
 
 
 def _warn_of_open_doors(study: Study, executor: str, observer: RunObserver) -> None:
