@@ -76,6 +76,11 @@ def test_ranks_beyond_the_cores_take_turns_unless_it_was_measured() -> None:
     assert predict_step(compute(cpus=2, beside=measured), wires(1e12), layout).compute == pytest.approx(0.06)
 
 
+def test_company_makes_nobody_faster() -> None:
+    quieter = {2: [np.full((2, 10), 0.01)]}
+    assert compute(beside=quieter).slowdown(2, 1, 1) == 1.0
+
+
 def test_the_slowest_of_several_machines_is_waited_for() -> None:
     uneven = np.tile([0.03, 0.03, 0.03, 0.06], 10)
     alone, many = (compute(alone=uneven).slowdown(1, machines, 1) for machines in (1, 8))

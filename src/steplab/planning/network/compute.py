@@ -69,7 +69,8 @@ class Compute:
         else:
             slowest, crowded = self._drawn(ranks, accumulate), max(1.0, ranks * self.threads / self.cpus)
         # Of independent draws, the median of the largest of n is the quantile 2^(−1/n).
-        return crowded * float(np.quantile(slowest, 0.5 ** (1 / machines))) / middle if middle else 1.0
+        later = crowded * float(np.quantile(slowest, 0.5 ** (1 / machines))) / middle if middle else 1.0
+        return max(1.0, later)  # company makes nobody faster: less than 1 is another load of the machine
 
     def _drawn(self, ranks: int, accumulate: int) -> Array:
         """The slowest of several ranks, as if each were as one alone is at another moment."""
