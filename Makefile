@@ -46,7 +46,7 @@ check: lint    ## lint, types, import rules, docs
 	$(BIN)/pytest -q tests/docs -m "not framework"
 
 test: setup envs lint  ## all tests, in real frameworks
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 docs: setup    ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --quiet

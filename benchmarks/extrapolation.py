@@ -4,9 +4,10 @@ Pass marks for `auto`, the default: from up to 16 workers to more, mean error at
 over all splits that have an interval, nominal 90 % intervals hold 87 to 96 % on average and at least 72 % in the worst,
 and their geometric mean of high over low is at most 1.2 times the one that would have been needed; never more than 0.3
 points behind `hybrid` on the mean. For `generic`: mean at most 12 %, no split above 60 %. Extra-P and AdaptDL's form
-run in an environment of their own under STEPLAB_HOME/bench.
+run in an environment of their own under STEPLAB_HOME/bench. With `--keep FILE` every score is written down as it comes,
+and a run that was stopped goes on where it ended.
 
-`python benchmarks/extrapolation.py [MODEL …] [--each] [--peers]`
+`python benchmarks/extrapolation.py [MODEL …] [--each] [--peers] [--keep FILE]`
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,28 @@ def score(method: Method, split: PolluxSplit) -> Score:
     return Score(split.kind, split.workload, float(mape), float(covered), float(width), float(needed), seconds)
 
 
+class Kept:
+    """Scores in a file, a line each; without a file they are only remembered."""
+
+    def __init__(self, path: Path | None) -> None:
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        self.path, self.scores = path, {}
+        for line in lines:
+            row = json.loads(line)
+            model = row.pop("model")
+            self.scores[model, row["kind"], row["workload"]] = Score(**row)
+
+    def score(self, name: str, method: Method, split: PolluxSplit) -> Score:
+        """The kept score, or a new one."""
+        key = name, split.kind, split.workload
+        if key not in self.scores:
+            self.scores[key] = score(method, split)
+            if self.path is not None:
+                with self.path.open("a") as lines:
+                    lines.write(json.dumps({"model": name, **asdict(self.scores[key])}) + "\n")
+        return self.scores[key]
+
+
 def summary(name: str, scores: Sequence[Score]) -> str:
     """A line of the table."""
     mape, covered = (np.array([getattr(s, key) for s in scores]) for key in ("mape", "covered"))
@@ -93,11 +116,11 @@ def summary(name: str, scores: Sequence[Score]) -> str:
     return line + f"{sum(s.seconds for s in scores):9.1f}"
 
 
-def marks(found: dict[str, list[Score]]) -> list[str]:
+def marks(scores: dict[str, list[Score]]) -> list[str]:
     """Which pass marks are missed."""
     missed = []
-    if "auto" in found:
-        auto = found["auto"]
+    if "auto" in scores:
+        auto = scores["auto"]
         first, covered = [s.mape for s in auto if s.kind == FIRST], [s.covered for s in auto]
         ratio = np.exp(np.nanmean([s.width for s in auto]) - np.nanmean([s.needed for s in auto]))
         figures = {
@@ -107,12 +130,12 @@ def marks(found: dict[str, list[Score]]) -> list[str]:
             "coverage at least 72 in the worst": np.nanmin(covered) >= 0.72,
             f"high/low at most 1.2 of what was needed ({ratio:.2f})": ratio <= 1.2,
         }
-        if "hybrid" in found:
-            behind = np.mean([s.mape for s in auto]) - np.mean([s.mape for s in found["hybrid"]])
+        if "hybrid" in scores:
+            behind = np.mean([s.mape for s in auto]) - np.mean([s.mape for s in scores["hybrid"]])
             figures[f"auto at most 0.3 behind hybrid ({behind:.2f})"] = behind <= 0.3
         missed += [f"auto: {mark}" for mark, met in figures.items() if not met]
-    if "generic" in found:
-        errors = [s.mape for s in found["generic"]]
+    if "generic" in scores:
+        errors = [s.mape for s in scores["generic"]]
         missed += [] if np.mean(errors) <= 12 else [f"generic: mean {np.mean(errors):.1f}, at most 12"]
         missed += [] if np.max(errors) <= 60 else [f"generic: worst {np.max(errors):.0f}, at most 60"]
     return missed
@@ -143,6 +166,7 @@ def main() -> None:
     parser.add_argument("--each", action="store_true", help="every split by itself")
     parser.add_argument("--peers", action="store_true", help="Extra-P and AdaptDL's form, too")
     parser.add_argument("--table", choices=tuple(CUTS), help="only the splits of that table, without the marks")
+    parser.add_argument("--keep", type=Path, help="a file that keeps every score: a long run in pieces")
     parser.add_argument("--jump", action="store_true", help="only the cut that no model can see beyond")
     asked = parser.parse_args()
     cuts = {JUMP[0]: {JUMP[1]: (JUMP[2],)}} if asked.jump else {asked.table: CUTS[asked.table]} if asked.table else CUTS
@@ -150,19 +174,20 @@ def main() -> None:
     titles = (("<=16", 8), ("median", 8), ("mean", 8), ("median", 8), ("worst", 8), ("given", 7), ("cov %", 8),
               ("worst", 7), ("high/low", 9), ("needed", 8), ("cpu s", 9))  # fmt: skip
     print(f"{len(parts)} splits\n{'':30}" + "".join(f"{title:>{width}}" for title, width in titles), flush=True)
-    found: dict[str, list[Score]] = {}
+    kept = Kept(asked.keep)
+    scores: dict[str, list[Score]] = {}
     for name, method in {**{name: ours(name) for name in asked.models}, **(PEERS if asked.peers else {})}.items():
-        found[name] = []
+        scores[name] = []
         for split in parts:
-            found[name].append(score(method, split))
+            scores[name].append(kept.score(name, method, split))
             if asked.each:
-                print(f"  {name:12} {found[name][-1]}", flush=True)
-        print(summary(name, found[name]), flush=True)
+                print(f"  {name:12} {scores[name][-1]}", flush=True)
+        print(summary(name, scores[name]), flush=True)
     for name, errors in (other_peers(parts) if asked.peers else {}).items():
         first = [error for error, split in zip(errors, parts, strict=True) if split.kind == FIRST]
         print(f"{name:30}{np.mean(first):8.2f}{np.median(first):8.2f}{np.nanmean(errors):8.2f}{np.nanmedian(errors):8.2f}"
               f"{np.nanmax(errors):8.1f}{0:7d}")  # fmt: skip
-    missed = [] if asked.jump or asked.table else marks(found)
+    missed = [] if asked.jump or asked.table else marks(scores)
     print("\n".join(["missed:", *missed]) if missed else "every pass mark is met")
     sys.exit(bool(missed))
 

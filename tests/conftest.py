@@ -29,6 +29,22 @@ InTorch = Callable[[str, Any], Any]
 PATIENCE_S = 120.0  # ends a hang; nothing takes that long, however busy the machine
 
 
+# The files that take minutes, the longest first. xdist would begin them last, because they have few tests, and leave a
+# core idle at the end (`--no-loadscope-reorder` in the Makefile keeps it from that).
+LONG = (
+    "contract/test_frameworks.py", "docs/test_examples.py", "docs/test_pages_run.py", "e2e/test_slurm.py",
+    "contract/test_doors.py", "contract/test_phases.py", "e2e/test_faults.py", "e2e/test_own_code.py",
+    "extensions/test_contracts.py", "e2e/test_several_hosts.py", "contract/test_training.py", "e2e/test_train.py",
+    "e2e/test_why.py", "contract/test_launchers.py", "e2e/test_wheel.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG)))
+
+
 @pytest.fixture(scope="session")
 def torch_python() -> Path:
     """The interpreter of the PyTorch environment; without it the tests fail, they are not left out."""

@@ -1,6 +1,41 @@
-"""Lets `python -m steplab` do what the command `steplab` does."""
+"""The command `steplab`, also as `python -m steplab`: Ctrl-C is one line and exit code 130 from the first moment on."""
 
-from steplab.cli import main
+from __future__ import annotations
+
+import sys
+
+INTERRUPTED = 130
+
+
+class Interrupt:
+    """Ctrl-C until a command has a better answer to it; `came` tells that it was pressed."""
+
+    came = False
+
+    def handle(self, number: int, frame: object) -> None:
+        """End the command."""
+        self.came = True
+        raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the command line; it answers interrupts itself, but for those that come while it is being imported."""
+    interrupt = Interrupt()
+    try:
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # `nohup` and the like ignore it
+            signal.signal(signal.SIGINT, interrupt.handle)
+        from steplab.cli import main as run
+
+        run()
+    except (KeyboardInterrupt, Exception) as error:
+        # A library whose import was interrupted may answer with an error of its own.
+        if not (interrupt.came or isinstance(error, KeyboardInterrupt)):
+            raise
+        print("steplab: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

@@ -3,14 +3,16 @@
 An adapter file in `adapters/` holds `DECLARATION`, a literal that the laboratory reads without importing the file, and
 a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs); `further_pins` (installed after them, a
 list of {"flags": […], "packages": […]}); `module` (the package whose version is the framework's); `debian` (packages
-it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do; `factors` (its own, each an `Option`);
-`unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the values of its factors for which one
-process serves all workers); `reads_data`.
+it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do; `precisions`, if there are others than
+float32; `factors` (its own, each an `Option`); `unsupported` (a list of {"when": {…}, "because": "…"});
+`single_process` (the values of its factors for which one process serves all workers); `reads_data`.
 
 For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}, or the
 name of a factor that says it, 0 being one for each rank; the module's function `serve(group, rendezvous)` is such a
 process's life); `launcher` (what starts several ranks, if they cannot be started one by one: "mpiexec");
-`strategies_apart` (a group of ranks serves one strategy only).
+`strategies_apart` (a group of ranks serves one strategy only); `exchange` (how gradients travel: {"by": what moves
+them, "grouping": "buckets", "arrays" or "whole", "overlaps": whether while backward runs, "in_flight": messages at a
+time, "buffers": whether rank 0's buffers are copied to all}; without it all are one message after backward).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader, Prepare
+from steplab_worker.placement import Placement
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
 
@@ -51,6 +54,7 @@ class Session:
     overlap_method = "none"
     has_phases = True  # whether an iteration can be run in parts
     splits = False  # whether this process serves several replicas: `load` is then `bring` and `split`
+    placement = Placement("", 0, "127.0.0.1")  # where the rank is; the rank says so itself
 
     def clock(self) -> float:
         """Seconds on the clock that the iterations are timed with."""

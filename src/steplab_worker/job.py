@@ -75,6 +75,7 @@ class TrialJob:
     memory_limit_bytes: int  # 0: none
     seed: int
     augment: str = "none"
+    precision: str = "float32"  # of products; weights, their updates and the loss are float32 in any case
     learns: bool = True  # whether weights change; if not, nothing is exchanged
     own: Dict[str, Level] = field(default_factory=dict)  # what only its kind is told
     network_file: str = ""  # where the network is described, if it is an extension

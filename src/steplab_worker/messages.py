@@ -7,13 +7,15 @@ refusal can be read; any other change of a message is a new version.
 
 The order: `Hello`, `Open`, `Opened`; `ReadClock` and `ClockRead` as often as wanted; then trial after trial. A trial
 begins with `RunTrial` and ends with `Result`. In between a rank asks and the laboratory answers when all ranks have
-asked: `Block` and `Iterate`; in a training `Begin` and `Resume`, `EpochEnd` and `EpochTaken`, `Saved` and `Proceed`.
+asked: `Block` and `Iterate`, in an exchange after `Offer` and `Offered`; in a training `Begin` and `Resume`,
+`EpochEnd` and `EpochTaken`, `Saved` and `Proceed`.
 Before any of its answers a member may `Meet` the others and is told, when all have come, whom it has `Met`.
 Instead of anything else a rank may say `Failed`. `Close` ends it all.
 
 Version history
 1  first typed version
 2  several hosts: a machine's boot, a host's busy time, a member's device
+3  trials of kind `exchange`: where the first rank listens
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from steplab_worker.codec import ANY_FLOAT, COUNT, DIFFERENCE, PORT, POSITIVE, S
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.machine import Machine
 
-PROTOCOL = 2
+PROTOCOL = 3
 TYPE = "message"  # the field that names a message's class
 ModeName = Literal["native", "phased", "overlap"]
 FailedStatus = Literal["failed", "out-of-memory", "unsupported"]
@@ -96,6 +98,13 @@ class Block(Message):
 
     mode: ModeName
     t_iter: List[float] = field(metadata=SECONDS)
+
+
+@dataclass(frozen=True)
+class Offer(Message):
+    """`host:port` at which another rank of the trial may call this one; empty: nowhere. It asks for those of all."""
+
+    address: str
 
 
 @dataclass(frozen=True)
@@ -255,6 +264,13 @@ class Iterate(Message):
 
 
 @dataclass(frozen=True)
+class Offered(Message):
+    """What each rank has offered, by its number."""
+
+    addresses: List[str]
+
+
+@dataclass(frozen=True)
 class Resume(Message):
     """Go on after that epoch, 0 to start afresh; or there is no more to do."""
 
@@ -282,8 +298,8 @@ class Close(Message):
     """No more trials."""
 
 
-FROM_RANK = (Hello, Opened, Meet, ClockRead, Block, Begin, EpochEnd, Saved, Result, Failed)
-TO_RANK = (Open, Met, ReadClock, RunTrial, Iterate, Resume, EpochTaken, Proceed, Close)
+FROM_RANK = (Hello, Opened, Meet, ClockRead, Block, Offer, Begin, EpochEnd, Saved, Result, Failed)
+TO_RANK = (Open, Met, ReadClock, RunTrial, Iterate, Offered, Resume, EpochTaken, Proceed, Close)
 Kinds = Mapping[str, Type[Message]]
 RANK_MESSAGES: Kinds = {kind.__name__: kind for kind in FROM_RANK}
 LABORATORY_MESSAGES: Kinds = {kind.__name__: kind for kind in TO_RANK}

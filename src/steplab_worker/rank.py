@@ -12,7 +12,7 @@ import traceback
 from dataclasses import replace
 from typing import Any, Dict, List, NoReturn, Optional
 
-from steplab_worker import devices, limits, sources, variables
+from steplab_worker import amx, devices, limits, sources, variables
 from steplab_worker.channel import Channel
 from steplab_worker.codec import ProtocolError
 from steplab_worker.job import GroupJob, TrialJob
@@ -96,6 +96,7 @@ def _open(group: GroupJob, rendezvous: Rendezvous) -> Any:
     """The framework's adapter; an auxiliary process serves until the group ends."""
     for name in _THREAD_VARIABLES:
         os.environ[name] = str(group.threads)
+    os.environ.update(amx.keep_off(amx.state()))
     devices.choose(group.placement.device)
     sys.path.extend(group.python_path)  # last: nothing there takes the place of an installed package
     module = _adapter_module(group.framework, group.adapter_file)
@@ -126,6 +127,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
     before, busy = limits.used(), limits.busy_s()
     try:
         session = _session(adapter, job)
+        session.placement = adapter.group.placement
         try:
             measurement = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
             measurement = replace(measurement, methods={**measurement.methods, **session.kernels()})

@@ -82,3 +82,17 @@ def test_without_a_batch_size_times_that_do_not_fall_are_weak_scaling(cluster: C
     assert analysis.groups[0].factors["workers"] == 1
     assert min(group.efficiency or 1.0 for group in analysis.groups) == pytest.approx(0.5)
     assert "weak scaling" in analysis.assumption
+
+
+def test_without_a_batch_size_one_falling_series_decides_so_that_no_efficiency_exceeds_100_percent(
+    trial: Callable[..., dict[str, object]],
+) -> None:
+    seconds = {"a": {1: 8.0, 2: 4.4, 4: 2.4}, "b": {1: 8.0, 2: 8.8, 4: 9.6}, "c": {1: 4.0, 2: 4.0, 4: 4.1}}
+    rows = [
+        trial(f"{name}{n}", 0, network=name, workers=n, t_iter=t, kind="step")
+        for name, times in seconds.items()
+        for n, t in times.items()
+    ]
+    analysis = analyse(pd.DataFrame(rows).assign(batch_size=np.nan, throughput=np.nan), ["network", "workers"])
+    assert max(group.efficiency or 0.0 for group in analysis.groups) <= 1.0
+    assert "Steps get shorter with more workers in 1 of 3 series" in analysis.assumption

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steplab.analysis.frameworks import Comparison, compare_frameworks
+from steplab.analysis.frameworks import MOST_VARIANTS, Comparison, compare_frameworks, framework_pairs
+from steplab.analysis.ranking import ranking
 
 FACTORS = ["framework", "batch_size", "workers"]
 
@@ -122,3 +123,13 @@ def test_an_outlier_cannot_make_a_framework_better_against_the_medians() -> None
 
 def test_one_framework_is_not_compared() -> None:
     assert compare_frameworks(trials({"a": 1.0}), FACTORS) == []
+
+
+def test_of_very_many_variants_the_slowest_are_left_out_and_named() -> None:
+    speeds = {f"f{n:02}": 1.0 + 0.2 * n for n in range(MOST_VARIANTS + 2)}
+    pairs = framework_pairs(trials(speeds, noise=0.01), FACTORS)
+    assert pairs.left_out == ("f01", "f00")
+    ranked = ranking(pairs.comparisons, "throughput", pairs.left_out)
+    assert ranked is not None
+    assert ranked.places[0].framework == f"f{MOST_VARIANTS + 1}"
+    assert ranked.sentence.endswith("These are the 12 fastest of 14 variants; not compared: f01; f00.")

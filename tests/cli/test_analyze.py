@@ -66,3 +66,37 @@ def test_forty_configurations_of_many_factors_fit_a_screen(
 def test_two_numbers_of_workers_make_no_law(steplab: Callable[..., Any], study_file: Callable[..., Path]) -> None:
     assert steplab("run", study_file(workers=[1, 2]), "--out", "out").code == 0
     assert "laws of scaling" not in steplab("analyze", "out", "--all").out
+
+
+def test_layers_are_shown_on_request_and_the_longest_first_where_there_are_many(
+    folder: Path, steplab: Callable[..., Any], on_terminal: Callable[..., Any]
+) -> None:
+    shown = on_terminal("analyze", folder, "--section", "layers")
+    assert shown.code == 0
+    assert max(len(line) for line in shown.lines if not line.startswith("next:")) <= 80
+    names = [line.split()[0] for line in shown.lines if " µs " in line or " ms " in line]
+    document = steplab("analyze", folder, "--json").json["layers"]
+    assert names == [layer["layer"] for layer in document["layers"]]
+    assert document["factors"]["batch_size"] == 16
+    assert any("95 % interval" in line for line in shown.lines)
+
+
+def test_only_sections_with_content_are_offered_and_an_empty_one_says_why(
+    folder: Path, steplab: Callable[..., Any]
+) -> None:
+    offered = next(line for line in steplab("analyze", folder).out.splitlines() if line.startswith("more:"))
+    assert "--section phases,layers,scaling,effects,noise," in offered
+    told = steplab("analyze", folder, "--section", "accuracy,frameworks").out
+    assert 'accuracy: nothing to show: only studies of kind "train" have accuracies.' in told
+    assert "frameworks: nothing to show: no two frameworks" in told
+    assert "nothing to show" not in steplab("analyze", folder, "--all").out
+
+
+def test_the_causes_of_a_loss_are_named_by_factors_and_sum_to_it(folder: Path, steplab: Callable[..., Any]) -> None:
+    told = steplab("analyze", folder, "--why", env={"COLUMNS": "80"}).out
+    assert "batch_size 8, workers 4: With 4 workers a step takes" in " ".join(told.split())
+    for answer in steplab("analyze", folder, "--json").json["why"]:
+        parts = sum(cause["amount"]["seconds"] for cause in answer["causes"]) + answer["unexplained_s"]
+        assert parts == pytest.approx(answer["excess"]["seconds"])
+        assert sum(cause["share"] for cause in answer["causes"]) <= 1 + 1e-9
+    assert told.count("lost in all") == 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steplab.cli._completion import TABLES, complete_models, section_names
-from steplab.cli._findings import SECTIONS
+from steplab.cli._sections import SECTIONS
 from steplab.store.tables import Tables
 
 

@@ -54,6 +54,7 @@ CALLS: dict[str, list[str]] = {
     "import": ["import csv {out}/times.csv --out {folder} --json"],
     "init": ["init {folder}"],
     "penalty": ["penalty {folder} --json"],
+    "plan": ["plan next {folder} --trials 1 --json"],
     "predict": ["predict {folder} --at batch_size=8 --json"],
     "report": ["report {folder} --models linear --json", "report {folder} --models linear --out {out}/r.html --json"],
     "roofline": ["roofline {folder} --json"],
@@ -68,6 +69,7 @@ TAKES_NO_STUDY = {
     "env": "takes the names of environments",
     "inspect": "takes a network or an ONNX file",
     "net": "takes the name of a cluster in a box",
+    "network": "takes the name of a cluster in a box; its records are in a folder that it makes",
 }
 MAKES_A_FOLDER = ("import", "init")  # these want one that is not there yet
 WANTS_A_FILE = ("predict",)
@@ -258,7 +260,7 @@ def spoil_records(folder: StudyFolder, outside: Path) -> list[str]:
     return spoilt
 
 
-MAY_LACK = ("compare", "fit", "penalty")  # of what is left there may be too little to learn from
+MAY_LACK = ("compare", "fit", "penalty", "plan")  # of what is left there may be too little to learn from
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if not line.startswith((*MAKES_A_FOLDER, *WANTS_A_FILE))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,14 @@ def test_doctor_tells_what_is_here(steplab: Callable[..., Any]) -> None:
     assert said["machine"]["cpus"] >= 1
     assert {"torch", "synthetic"} <= {one["name"] for one in said["environments"]}
     assert said["noise"]["verdict"]
+
+
+def test_doctor_shows_units_that_people_read(in_process: Callable[..., Any]) -> None:
+    shown = in_process("doctor").out
+    memory = next(line.split() for line in shown.splitlines() if line.split()[:1] == ["memory"])
+    assert memory[2] in ("GiB", "MiB", "TiB")
+    assert float(memory[1]) < 1024
+    assert not re.search(r"mhz|memory_bytes|boot|\d{7}", shown)
 
 
 def test_an_interpreter_of_ones_own_is_registered(tmp_path: Path, steplab: Callable[..., Any]) -> None:

@@ -56,7 +56,7 @@ class Ranks:
         path = self.folder / f"{proof}-{said['network']}.npz"
         if str(path) not in self.references:
             asked = {"proof": proof, "reference": str(path), "write": True}
-            (self.references[str(path)],) = self.run("torch", asked, **said)
+            (self.references[str(path)],) = self.run("torch", asked, **{**said, "precision": "float32"})
         (found,) = self.run(framework, {"proof": proof, "reference": str(path), "write": False}, **said)
         return self.references[str(path)], found
 
@@ -77,6 +77,7 @@ def trial_job(
     accumulate: int = 1,
     optimizer: str = "sgd",
     learning_rate: float = 0.002,
+    precision: str = "float32",
 ) -> TrialJob:
     """The job of a proof, at a network's usual input unless a shape is given."""
     known = None if network.startswith("every-kind") else catalogue.network_module(network)
@@ -103,6 +104,7 @@ def trial_job(
         phases=True,
         memory_limit_bytes=0,
         seed=1,
+        precision=precision,
         learns=kinds.named(kind).learns,
     )
 

@@ -94,6 +94,22 @@ def test_network_learns_as_in_pytorch(ranks, framework, network):
     assert kernel.startswith("fused") or network not in DATASETS
 
 
+LOWER = [name for name in TRAINING if "bfloat16" in catalogue.framework(name).precisions]
+
+
+@pytest.mark.parametrize("network", ["gpt2", "lenet5"])
+@pytest.mark.parametrize("framework", LOWER)
+def test_a_lower_precision_learns_almost_the_same(ranks, framework, network):
+    said = {"network": network, **SMALL.get(network, {})}
+    reference, found = ranks.against_torch(framework, "curve", precision="bfloat16", **said)
+    # bfloat16 has 8 bits: a number is off by up to 1/256, a sum of many less, and gradients more than losses.
+    assert found["losses"] == pytest.approx(reference["losses"], rel=2e-2)
+    assert {name: error for name, error in found["differences"].items() if not error < 0.15} == {}
+    # The weights stay float32, or an update of a thousandth would be lost; that products are not float32 shows.
+    assert found["losses"][-1] < found["losses"][0]
+    assert abs(found["losses"][0] / reference["losses"][0] - 1) > 1e-6
+
+
 @pytest.mark.parametrize(("framework", "network"), inferences())
 def test_inference_gives_what_pytorch_gives(ranks, framework, network):
     said = {"network": network, "kind": "infer", **SMALL.get(network, {})}

@@ -18,6 +18,7 @@ OURS = ("steplab", "steplab_worker")
 LAZY_ON_PRINCIPLE = ("steplab/cli/", "steplab/api/")
 # Elsewhere: who imports lazily, and why. A cycle is no reason; the first test would find it.
 REASONS = {
+    "steplab/__main__.py": "an interrupt is answered before anything large is imported",
     "steplab/analysis/scaling/imbalance_regression.py": "statsmodels is slow to load, and few studies need it",
     "steplab/store/brief.py": "counting trials needs no NumPy",
     "steplab/store/cache.py": "counting trials needs no PyArrow",

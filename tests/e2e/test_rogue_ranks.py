@@ -72,5 +72,5 @@ def test_a_rank_of_another_version_is_refused(
     assert ran.code == 3, ran.err
     (record,) = records(tmp_path).values()
     assert record.status == "failed"
-    reason = "rank 0: speaks protocol 3, this side 2; the same version of steplab is needed on both"
+    reason = "rank 0: speaks protocol 4, this side 3; the same version of steplab is needed on both"
     assert record.reason == reason

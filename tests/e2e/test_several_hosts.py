@@ -98,6 +98,16 @@ def test_a_trial_in_a_box_says_where_each_rank_was(net: Net, write: Write, stepl
     assert set(trials["rank_hosts"]) == {",".join(host.name for host in net.hosts[:n]) for n in (3, 4)}
 
 
+def test_a_slow_line_shows_in_the_profile_of_a_box(net: Net, steplab: Callable[..., Any], tmp_path: Path) -> None:
+    words = ["--framework", "synthetic", "--ranks", "2", "--rate", "1gbit,100mbit"]
+    said = steplab("network", net.name, *words, "--largest", 2**22, "--out", "box.json", "--json").json
+    assert said["one_machine"]
+    assert [(entry["rate"], entry["nodes"]) for entry in said["ranks"]] == [("100mbit", 2), ("1gbit", 2)]
+    slow = {point["bytes"]: point["seconds"] for point in said["pairs"][0]["sizes"]}
+    # No line carries more than its rate: 4 MiB, of which a burst of at most 1 MiB may pass at once, over 12.5 MB/s.
+    assert slow[2**22] > 3 * 2**20 / 12.5e6
+
+
 def test_nodes_scale_as_workers_do(net: Net, write: Write, steplab: Callable[..., Any]) -> None:
     study = write(nodes=[1, 2, 3], placement=f"net:{net.name}")
     assert steplab("run", study, "--out", "out").code == 0

@@ -95,3 +95,11 @@ def test_auto_is_the_default_and_says_what_it_chose():
     fitted = steplab.fit(X.assign(t_iter=y))
     assert fitted.name == "auto" and "was chosen" in fitted.why
     assert fitted.document()["why"] == fitted.why and fitted.document()["warnings"] == []
+
+
+def test_with_a_factor_that_no_border_judges_the_physics_is_left_only_for_half_its_error():
+    physics = Candidate("hybrid", 10.0, 10.0, "", (10.0,) * 12)
+    third, half = (Candidate("pmnf", e, e, "", (e,) * 12) for e in (6.7, 4.0))
+    assert chosen_candidate([physics, third]).model == "pmnf"
+    assert chosen_candidate([physics, third], unjudged=True).model == "hybrid"
+    assert chosen_candidate([physics, half], unjudged=True).model == "pmnf"

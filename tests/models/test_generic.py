@@ -1,10 +1,13 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from steplab.core.errors import ModelError, NotEnoughData
+from steplab.models import model_from_document
 from steplab.models.generic import Generic
-from steplab.models.solvers.parameter_intervals import covariance, evidence, slopes
+from steplab.models.solvers.parameter_intervals import bread, covariance, evidence, slopes
 
 TRUTH = {
     ("filters", "a"): 0.5, ("filters", "p"): 0.8, ("kernel", "a"): 0.2, ("kernel", "p"): 2.0,
@@ -222,4 +225,38 @@ def test_more_terms_than_rows_are_no_failure_of_the_judgement():
     made = slopes(model.expression_, {c: X[c].to_numpy()[:2] for c in X})
     jacobian = np.column_stack([slope.column for slope in made])
     known = evidence(jacobian, np.ones(2), np.array([1.0, 1.1]), np.ones(2), squared=True)
-    assert covariance(known, None)[0].shape == (len(made), len(made)) and len(made) > 2
+    assert covariance(known, None, bread(known)).shape == (len(made), len(made)) and len(made) > 2
+
+
+def of_nodes(nodes, per_node=(1, 2, 3, 4), noise=0.0):
+    """A cluster whose steps wait for the workers of a node, which share its network card."""
+    cells = [(k, k * n, b) for k in nodes for n in per_node for b in (8, 16, 32, 64)]
+    X = pd.DataFrame(cells, columns=["nodes", "workers", "batch_size"]).astype(float)
+    y = 0.1 + 0.002 * X["batch_size"] + 0.05 * (X["nodes"] > 1) + 0.08 * np.log(X["workers"] / X["nodes"])
+    return X, y * np.exp(noise * np.random.default_rng(0).standard_normal(len(X)))
+
+
+def test_the_workers_of_a_node_have_a_term_of_their_own():
+    X, y = of_nodes((1, 2, 3, 4), noise=0.01)
+    model = Generic(intrinsic="batch_size", extrinsic=("nodes", "workers")).fit(X, y)
+    cost = next(p for p in model.parameters() if p.name == "ln workers/nodes")
+    assert cost.low < 0.08 < cost.high and cost.identified
+    far, truth = of_nodes((8, 16))
+    np.testing.assert_allclose(model.predict(far), truth, rtol=0.05)  # twice the noise and more
+    np.testing.assert_allclose(model.formula().evaluate(far), model.predict(far), rtol=1e-9)
+    again = model_from_document(json.loads(json.dumps(model.to_document())))
+    np.testing.assert_allclose(again.predict(far), model.predict(far), rtol=1e-12)
+
+
+def test_the_larger_of_two_counts_of_nodes_is_no_power():
+    X, y = of_nodes((6, 8))
+    model = Generic(intrinsic="batch_size", extrinsic=("nodes", "workers")).fit(X, y * X["nodes"] ** 0.5)
+    assert model.expression_.scale["nodes"] <= 0
+
+
+def test_work_that_is_shared_among_workers_is_held_near_a_power_of_minus_one():
+    cells = [(n, b) for n in (1, 2, 4) for b in (32, 64, 128, 256)]
+    X = pd.DataFrame(cells, columns=["workers", "batch_size"]).astype(float)
+    y = (0.001 + 1e-4 * X["batch_size"]) / X["workers"]
+    model = Generic(intrinsic="batch_size", extrinsic="workers").fit(X, y)
+    assert model.expression_.scale["workers"] == pytest.approx(-1, abs=0.02)  # of noise-free rows

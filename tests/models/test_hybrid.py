@@ -101,14 +101,40 @@ def test_what_the_data_do_not_determine_is_marked():
     assert not found["p"].identified
 
 
-def test_the_correction_fades_far_from_the_data():
+def test_half_of_the_correction_fades_far_from_the_data():
     X, y = cluster((1, 2, 4, 8))
     bent = y * (1 + 0.2 * np.sin(np.log2(X["batch_size"]) * 2))
     model = Hybrid().fit(X, bent)
     assert len(model.correction_.points)
     far = pd.DataFrame({"gpus": [4000.0], "batch_size": [64000.0]})
-    np.testing.assert_allclose(model.predict(far), model.law().evaluate(far), rtol=1e-3)
+    border = pd.DataFrame({"gpus": [8.0], "batch_size": [128.0]})
+    stays = np.sqrt(model.predict(border) / model.law().evaluate(border))  # half of it, in logarithms
+    np.testing.assert_allclose(model.predict(far), stays * model.law().evaluate(far), rtol=1e-3)
+    np.testing.assert_allclose(model.formula().evaluate(far), model.predict(far), rtol=1e-9)
     assert metrics(bent.to_numpy(), model.predict(X)).mape < metrics(bent.to_numpy(), model.law().evaluate(X)).mape
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_below_one_worker_the_formula_says_what_predict_says(shared):
+    X, y = cluster((1, 2, 4, 8), shared=shared)
+    X["nodes"] = np.ceil(X["gpus"] / 2)
+    model = Hybrid().fit(X, y)
+    asked = pd.DataFrame({"gpus": [0.0, 0.5, 1.0, 3.0], "batch_size": 32.0, "nodes": [0.0, 0.2, 3.0, 4.0]})
+    assert np.isfinite(model.predict(asked)).all()
+    np.testing.assert_allclose(model.formula().evaluate(asked), model.predict(asked), rtol=1e-9)
+
+
+def test_what_the_largest_count_shows_stays_beyond_it():
+    X, y = cluster((1, 2, 4, 8))
+    odd = y * np.where(X["gpus"] == 8, 1.15, 1.0)
+    model = Hybrid().fit(X, odd)
+    near = pd.DataFrame({"gpus": [8.0, 10.0], "batch_size": [32.0, 32.0]})
+    kept = np.log(model.predict(near) / model.law().evaluate(near))
+    assert len(model.correction_.points) and kept[1] > 0.5 * kept[0] > 0
+    # A copy of the rows up to an inner border keeps what that border shows, as the model does at its own.
+    rows = (X["gpus"] <= 4).to_numpy()
+    inner = model._border_copy(X[rows], odd[rows].to_numpy(), None)
+    assert inner.held_["gpus"] == (1.0, 4.0) and model.held_["gpus"] == (1.0, 8.0)
 
 
 def test_a_target_of_zero_is_refused_in_one_sentence():

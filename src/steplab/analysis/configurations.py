@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steplab.analysis.unknown_work import is_shared
+from steplab.analysis.unknown_work import Falling, falling_series
 from steplab.core import placement
 from steplab.core.trial import Level, plain_level
 
@@ -93,10 +93,15 @@ class Configurations:
     def strong(self) -> NDArray[np.bool_]:
         """Whether a configuration's workers share one batch (strong scaling) or each have their own (weak)."""
         if self.unknown_work:
-            return np.full(len(self), is_shared(self._medians, self.workers, self.series))
+            return np.full(len(self), self.falling.shared)
         if STRONG not in self.keys:
             return np.zeros(len(self), dtype=bool)
         return self.rows[STRONG].notna().to_numpy()[self.first]
+
+    @cached_property
+    def falling(self) -> Falling:
+        """How many series get shorter steps with more workers: who does the work where nobody says it."""
+        return falling_series(self._medians, self.workers, self.series)
 
     @cached_property
     def unknown_work(self) -> bool:

@@ -51,7 +51,7 @@ def dependent_factors(trials: pd.DataFrame, factors: Sequence[str]) -> list[Depe
 
 def independent(factors: Sequence[str], dependents: Sequence[Dependent]) -> list[str]:
     """The factors without those that follow from others."""
-    left_out = {one.factor for one in dependents}
+    left_out = {dependent.factor for dependent in dependents}
     return [name for name in factors if name not in left_out]
 
 

@@ -223,7 +223,11 @@ def _surroundings(before: Side, after: Side, keys: Sequence[str]) -> tuple[Diffe
     first, second = _variables(before), _variables(after)
     for name in sorted({*first, *second}):
         differing.append(Differs(f"variable {name}", first.get(name, "not set"), second.get(name, "not set")))
-    return tuple(one for one in differing if one.before != one.after and (one.before or one.after))
+    return tuple(
+        surrounding
+        for surrounding in differing
+        if surrounding.before != surrounding.after and (surrounding.before or surrounding.after)
+    )
 
 
 def _listed(levels: Sequence[object]) -> str:

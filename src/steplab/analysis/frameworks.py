@@ -36,7 +36,7 @@ MEASURES = (
     ("time_to_target_s", "time to accuracy", False),
     ("memory_bytes", "memory", False),
 )
-MOST_VARIANTS = 12
+MOST_VARIANTS = 12  # that are compared in pairs: the fastest; the others are named
 # Share of the degrees of freedom of all configurations that counts for one of them: the spreads of a handful of pairs
 # tell badly how much they differ among themselves (chosen by simulation, `benchmarks/coverage.py`).
 OTHERS = 0.15
@@ -94,21 +94,43 @@ class _Estimate:
     configurations: int
 
 
+@dataclass(frozen=True)
+class FrameworkPairs:
+    """The comparisons, and the slowest variants, which are compared with nothing where there are very many."""
+
+    comparisons: list[Comparison]
+    left_out: tuple[str, ...] = ()
+
+
 def compare_frameworks(trials: pd.DataFrame, factors: Sequence[str]) -> list[Comparison]:
     """Every pair of frameworks: over all configurations they share, then for each of them."""
+    return framework_pairs(trials, factors).comparisons
+
+
+def framework_pairs(trials: pd.DataFrame, factors: Sequence[str]) -> FrameworkPairs:
+    """The same, with the variants that were left out."""
     ok = trials[trials["status"] == "ok"] if len(trials) else trials
     if not len(ok) or "framework" not in ok or ok["framework"].nunique() < 2:
-        return []
+        return FrameworkPairs([])
     unsure = without_noise(ok, factors)
     shared, ok = _variants(ok, factors)
+    names = _fastest_first(ok)
+    left_out, ok = tuple(names[MOST_VARIANTS:]), ok[ok["variant"].isin(names[:MOST_VARIANTS])]
     comparisons: list[Comparison] = []
     for rows, column, name, more in _measures(ok):
         estimates = _measure(rows, shared, column)
         # Averages and single configurations are two families of questions.
         for single in (False, True):
-            family = [one for one in estimates if (one.factors is not None) == single]
-            comparisons += [_judged(name, one, len(family), unsure, more) for one in family]
-    return comparisons
+            family = [pair for pair in estimates if (pair.factors is not None) == single]
+            comparisons += [_judged(name, pair, len(family), unsure, more) for pair in family]
+    return FrameworkPairs(comparisons, left_out)
+
+
+def _fastest_first(ok: pd.DataFrame) -> list[str]:
+    """The variants by their typical speed, for the choice of those that are compared."""
+    known = THROUGHPUT in ok and ok[THROUGHPUT].notna().any()
+    medians = ok.groupby("variant")[THROUGHPUT if known else TIME].median()
+    return [str(name) for name in medians.sort_values(ascending=not known, kind="stable").index]
 
 
 def _variants(ok: pd.DataFrame, factors: Sequence[str]) -> tuple[list[str], pd.DataFrame]:
@@ -137,7 +159,7 @@ def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]
 def _measure(ok: pd.DataFrame, shared: list[str], column: str) -> list[_Estimate]:
     values = pd.to_numeric(ok[column], errors="coerce")
     rows = ok.assign(value=np.log(values.where(values > 0)))
-    variants = sorted(rows["variant"].unique())[:MOST_VARIANTS]
+    variants = sorted(rows["variant"].unique())
     table = rows.groupby([*shared, "replicate", "variant"], sort=False)["value"].mean().unstack("variant")
     estimates: list[_Estimate] = []
     for first, second in combinations(variants, 2):
@@ -202,15 +224,15 @@ def _judged(measure: str, pair: _Estimate, questions: int, unsure: bool, more_is
     """The verdict on one of a family of questions."""
     known = not unsure and pair.freedom > 0 and np.isfinite(pair.error)
     half = float(critical(pair.freedom, questions)) * pair.error if known else None
-    found = including(pair.log, pair.paired, half)
-    better = (pair.first if (found.ratio > 1) == more_is_better else pair.second) if found.differs else ""
-    verdict = "a real difference" if found.differs else "not a difference that the noise leaves beyond doubt"
+    judged = including(pair.log, pair.paired, half)
+    better = (pair.first if (judged.ratio > 1) == more_is_better else pair.second) if judged.differs else ""
+    verdict = "a real difference" if judged.differs else "not a difference that the noise leaves beyond doubt"
     if not known:
         verdict = NO_SPREAD if unsure else SINGLE
-    doubt = f" ({ends(found.low, found.high)})" if found.low is not None and found.high is not None else ""
+    doubt = f" ({ends(judged.low, judged.high)})" if judged.low is not None and judged.high is not None else ""
     where = "" if pair.factors is None else f" with {', '.join(f'{k} {v}' for k, v in pair.factors.items())}"
-    text = f"{measure.capitalize()} of {pair.first} is {found.ratio:.2f}{doubt} times that of {pair.second}{where}"
+    text = f"{measure.capitalize()} of {pair.first} is {judged.ratio:.2f}{doubt} times that of {pair.second}{where}"
     return Comparison(
-        measure, pair.first, pair.second, pair.factors, found.ratio, found.low, found.high, pair.pairs,
-        pair.configurations, found.differs, better, f"{text}: {verdict}.",
+        measure, pair.first, pair.second, pair.factors, judged.ratio, judged.low, judged.high, pair.pairs,
+        pair.configurations, judged.differs, better, f"{text}: {verdict}.",
     )  # fmt: skip

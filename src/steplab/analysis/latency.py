@@ -60,12 +60,12 @@ class Inference:
     @property
     def latencies(self) -> list[Latency]:
         """All configurations."""
-        return [one for setting in self.settings for one in setting.engines]
+        return [engine for setting in self.settings for engine in setting.engines]
 
     @property
     def lowest(self) -> Latency:
         """The configuration with the lowest median latency."""
-        return min(self.latencies, key=lambda one: one.p50.median)
+        return min(self.latencies, key=lambda latency: latency.p50.median)
 
 
 def fewest(quantile: float) -> int:
@@ -135,8 +135,8 @@ def _settings(latencies: Sequence[Latency], cells: Configurations) -> list[Setti
     """The engines of each setting, ranked."""
     shared = [name for name in cells.keys if name != ENGINE and not cells.rows[name].isna().any()]
     by_setting: dict[tuple[Level, ...], list[Latency]] = {}
-    for one in latencies:
-        by_setting.setdefault(tuple(one.factors[name] for name in shared), []).append(one)
+    for latency in latencies:
+        by_setting.setdefault(tuple(latency.factors[name] for name in shared), []).append(latency)
     return [
         Setting(dict(zip(shared, levels, strict=True)), tuple(_ranked(engines)))
         for levels, engines in sorted(by_setting.items(), key=lambda pair: [_order(level) for level in pair[0]])
@@ -149,9 +149,9 @@ def _order(level: Level) -> tuple[bool, float, str]:
 
 
 def _ranked(engines: Sequence[Latency]) -> list[Latency]:
-    ordered = sorted(engines, key=lambda one: one.p50.median)
-    higher = surely_longer([one.p50 for one in ordered])
+    ordered = sorted(engines, key=lambda engine: engine.p50.median)
+    higher = surely_longer([engine.p50 for engine in ordered])
     return [
-        replace(one, standing="lowest" if not at else "higher" if sure else "not told apart")
-        for at, (one, sure) in enumerate(zip(ordered, higher, strict=True))
+        replace(engine, standing="lowest" if not at else "higher" if sure else "not told apart")
+        for at, (engine, sure) in enumerate(zip(ordered, higher, strict=True))
     ]

@@ -35,7 +35,7 @@ def _throughput(analysis: Analysis, inference: Inference) -> str:
     best, *equals = analysis.fastest
     if best.throughput is None:
         return ""
-    own = next(one for one in inference.latencies if one.factors == best.factors)
+    own = next(latency for latency in inference.latencies if latency.factors == best.factors)
     text = f"The highest throughput is {count(best.throughput).strip()} samples/s with "
     text += f"{label(best.factors, analysis.varied)}, at a p50 of {_time(own.p50)}."
     if equals:
@@ -47,18 +47,18 @@ def _order(setting: Setting, varied: Sequence[str]) -> str:
     """The engines of a setting by their median latency, and whether the tail changes the winner."""
     own = [name for name in varied if name not in setting.factors]
     where = ", ".join(f"{name} {setting.factors[name]}" for name in varied if name in setting.factors)
-    parts = [f"{_engine(one, own)} {seconds(one.p50.median)}{_doubt(one)}" for one in setting.engines]
+    parts = [f"{_engine(engine, own)} {seconds(engine.p50.median)}{_doubt(engine)}" for engine in setting.engines]
     text = f"{f'With {where}' if where else 'By p50'}: {', '.join(parts)}."
     return text + _tail(setting, own)
 
 
-def _doubt(one: Latency) -> str:
-    return " (cannot be told from the first)" if one.standing == "not told apart" else ""
+def _doubt(latency: Latency) -> str:
+    return " (cannot be told from the first)" if latency.standing == "not told apart" else ""
 
 
 def _tail(setting: Setting, own: Sequence[str]) -> str:
     """Who is lowest by p99, if that is surely another engine than by p50."""
-    first, known = setting.engines[0], [one.p99 for one in setting.engines if one.p99 is not None]
+    first, known = setting.engines[0], [engine.p99 for engine in setting.engines if engine.p99 is not None]
     if first.p99 is None or len(known) < len(setting.engines):
         return ""
     if not surely_longer(known)[0]:
@@ -68,15 +68,15 @@ def _tail(setting: Setting, own: Sequence[str]) -> str:
     return f" By p99 {_engine(setting.engines[at], own)} is lowest ({p99})."
 
 
-def _engine(one: Latency, own: Sequence[str]) -> str:
+def _engine(latency: Latency, own: Sequence[str]) -> str:
     """An engine by its name and by the factors that only some engines have."""
-    rest = [f"{name} {one.factors[name]}" for name in own if name != ENGINE and name in one.factors]
-    return " ".join([str(one.factors.get(ENGINE, "the engine")), *rest])
+    rest = [f"{name} {latency.factors[name]}" for name in own if name != ENGINE and name in latency.factors]
+    return " ".join([str(latency.factors.get(ENGINE, "the engine")), *rest])
 
 
 def _too_few(inference: Inference) -> str:
     """Which quantiles are not known, and how many iterations they take."""
-    least = min(one.iterations for one in inference.latencies)
+    least = min(latency.iterations for latency in inference.latencies)
     missing = [quantile for quantile in QUANTILES[1:] if least < fewest(quantile)]
     if not missing:
         return ""

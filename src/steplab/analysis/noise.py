@@ -159,18 +159,18 @@ def _advice(
     caveat: str,
 ) -> list[str]:  # fmt: skip
     """What to do next, one sentence for each thing that is wrong."""
-    said = []
+    advice = []
     if caveat:
-        said.append(f"{caveat} Import a row for each replicate or iteration, if there are any.")
+        advice.append(f"{caveat} Import a row for each replicate or iteration, if there are any.")
     elif between is None:
-        said.append("One replicate says nothing about noise: set replicates to 3 or more.")
+        advice.append("One replicate says nothing about noise: set replicates to 3 or more.")
     elif between > USABLE:
-        said.append(f"Replicates differ by {spread_words(between)}: add replicates, or quieten the machine.")
+        advice.append(f"Replicates differ by {spread_words(between)}: add replicates, or quieten the machine.")
     if doubtful > MANY * trials and reasons:
-        said.append(_doubted(doubtful, bad, reasons, trials))
+        advice.append(_doubted(doubtful, bad, reasons, trials))
     if others is not None and others > OTHERS and "others" not in [reason.kind for reason in reasons[:1]]:
-        said.append(f"Other programs took {others:.0%} of the machine: stop them and run again.")
-    return said
+        advice.append(f"Other programs took {others:.0%} of the machine: stop them and run again.")
+    return advice
 
 
 def _doubted(doubtful: int, bad: int, reasons: Sequence[Reason], trials: int) -> str:

@@ -53,7 +53,7 @@ class Pairs:
             return None
         calm = np.array(sorted(known, key=lambda at: self._all.error[at])[:CALMEST], dtype=np.int64)
         rows = np.array([np.delete(self._all.halves(at, calm), place) for place, at in enumerate(calm.tolist())])
-        own = [_half(found) for found in self.specific.values() if found.low is not None]
+        own = [_half(difference) for difference in self.specific.values() if difference.low is not None]
         return min(float(rows.min()), *own, float(np.median(rows))), float(np.median(rows))
 
     @cached_property
@@ -70,30 +70,30 @@ class Pairs:
         return {}
 
 
-def _half(found: Difference) -> float:
+def _half(difference: Difference) -> float:
     """How far from 1 the ratio had to be."""
-    assert found.low is not None and found.high is not None
-    return float(np.log(found.high / found.low)) / 2
+    assert difference.low is not None and difference.high is not None
+    return float(np.log(difference.high / difference.low)) / 2
 
 
-def inverse(found: Difference) -> Difference:
+def inverse(difference: Difference) -> Difference:
     """The same seen from the other side.
 
     >>> inverse(Difference(2.0, 1.6, 2.5, True))
     Difference(ratio=0.5, low=0.4, high=0.625, differs=True)
     """
-    low, high = (None if end is None else 1 / end for end in (found.high, found.low))
-    return Difference(1 / found.ratio, low, high, found.differs)
+    low, high = (None if end is None else 1 / end for end in (difference.high, difference.low))
+    return Difference(1 / difference.ratio, low, high, difference.differs)
 
 
 def speedups(cells: Configurations, groups: Sequence[Group]) -> dict[tuple[int, int], Difference]:
     """The pairs of several workers and one of the same series, with the intervals of their speed-ups."""
     alone = {own: at for at, own in enumerate(cells.series.tolist()) if cells.workers[at] == 1}
-    found: dict[tuple[int, int], Difference] = {}
+    verdicts: dict[tuple[int, int], Difference] = {}
     for at, (group, own) in enumerate(zip(groups, cells.series.tolist(), strict=True)):
         if group.speedup is not None and cells.workers[at] > 1:
-            found[at, alone[own]] = verdict_of(group.speedup)
-    return found
+            verdicts[at, alone[own]] = verdict_of(group.speedup)
+    return verdicts
 
 
 def verdict_of(ratio: Ratio) -> Difference:

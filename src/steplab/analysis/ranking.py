@@ -14,6 +14,7 @@ from string import ascii_lowercase
 import numpy as np
 
 from steplab.analysis.frameworks import MEASURES, Comparison
+from steplab.analysis.labels import listed
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,15 @@ class Ranking:
     places: tuple[Place, ...]
     together: tuple[tuple[str, ...], ...]  # groups of two or more that cannot be told apart
     sentence: str
+    left_out: tuple[str, ...] = ()  # the slowest of very many variants, which were not compared
 
 
-def ranking(comparisons: Sequence[Comparison], measure: str = "throughput") -> Ranking | None:
+def ranking(
+    comparisons: Sequence[Comparison], measure: str = "throughput", left_out: Sequence[str] = ()
+) -> Ranking | None:
     """The ranking by a measure; None where frameworks share no configuration, or where real differences go round."""
-    pairs = [one for one in comparisons if one.measure == measure and one.factors is None]
-    names = sorted({name for one in pairs for name in (one.first, one.second)})
+    pairs = [pair for pair in comparisons if pair.measure == measure and pair.factors is None]
+    names = sorted({name for pair in pairs for name in (pair.first, pair.second)})
     scores = _scores(names, pairs, _more_is_better(measure)) if names else None
     order = _order(scores, pairs) if scores else None
     if scores is None or order is None:
@@ -49,8 +53,9 @@ def ranking(comparisons: Sequence[Comparison], measure: str = "throughput") -> R
     }
     places = tuple(Place(name, _ratio(scores, name, order[0], measure), letters[name]) for name in order)
     together = tuple(group for group in groups if len(group) > 1)
-    singles = [one for one in comparisons if one.measure == measure and one.factors is not None]
-    return Ranking(measure, places, together, _sentence(measure, places, together, pairs, singles))
+    singles = [pair for pair in comparisons if pair.measure == measure and pair.factors is not None]
+    sentence = _sentence(measure, places, together, pairs, singles) + _uncompared(places, left_out)
+    return Ranking(measure, places, together, sentence, tuple(left_out))
 
 
 def _more_is_better(measure: str) -> bool:
@@ -74,7 +79,7 @@ def _scores(names: Sequence[str], pairs: Sequence[Comparison], more: bool) -> di
 
 def _order(scores: dict[str, float], pairs: Sequence[Comparison]) -> list[str] | None:
     """The best first; nobody stands above one that is better beyond doubt."""
-    worse = {(one.first if one.better == one.second else one.second, one.better) for one in pairs if one.real}
+    worse = {(pair.first if pair.better == pair.second else pair.second, pair.better) for pair in pairs if pair.real}
     left, order = set(scores), []
     while left:
         free = [name for name in left if not any((name, rival) in worse for rival in left)]
@@ -90,15 +95,15 @@ def _groups(order: Sequence[str], pairs: Sequence[Comparison]) -> list[tuple[str
     groups = [frozenset(order)]
     for first, second in _apart(pairs):
         split = [half for group in groups for half in _split(group, first, second)]
-        groups = [one for one in dict.fromkeys(split) if not any(one < other for other in split)]
+        groups = [candidate for candidate in dict.fromkeys(split) if not any(candidate < other for other in split)]
     ordered = [tuple(name for name in order if name in group) for group in groups]
     return sorted(ordered, key=lambda group: [order.index(name) for name in group])
 
 
 def _apart(pairs: Sequence[Comparison]) -> list[tuple[str, str]]:
     """The pairs that differ; two that share no configuration do if one that both share some with lies between them."""
-    asked = {frozenset((one.first, one.second)) for one in pairs}
-    apart = {(one.better, _other(one)) for one in pairs if one.real}
+    asked = {frozenset((pair.first, pair.second)) for pair in pairs}
+    apart = {(pair.better, _other(pair)) for pair in pairs if pair.real}
     while more := {
         (best, worst)
         for best, middle in apart
@@ -132,6 +137,14 @@ def _sentence(
     return f"{text}{_against(pairs, singles)}."
 
 
+def _uncompared(places: Sequence[Place], left_out: Sequence[str]) -> str:
+    """Which variants the ranking leaves out."""
+    if not left_out:
+        return ""
+    named = listed(left_out)
+    return f" These are the {len(places)} fastest of {len(places) + len(left_out)} variants; not compared: {named}."
+
+
 def _listed(places: Sequence[Place]) -> str:
     first, *others = places
     parts = [f"{place.framework} ({place.ratio:.2f} times as much)" for place in others]
@@ -149,10 +162,10 @@ def _and(names: Sequence[str]) -> str:
 
 def _though(singles: Sequence[Comparison]) -> str:
     """Single configurations that differ although the mean over all of them does not."""
-    real = [one for one in singles if one.real]
+    real = [pair for pair in singles if pair.real]
     if not real:
         return ""
-    most = max(real, key=lambda one: abs(np.log(one.ratio)))
+    most = max(real, key=lambda pair: abs(np.log(pair.ratio)))
     ratio = max(most.ratio, 1 / most.ratio)
     return (
         f" on average, but {len(real)} of {len(singles)} comparisons of single configurations differ: "
@@ -162,11 +175,13 @@ def _though(singles: Sequence[Comparison]) -> str:
 
 def _against(pairs: Sequence[Comparison], singles: Sequence[Comparison]) -> str:
     """A configuration in which the order is the other way round beyond doubt."""
-    better = {(one.first, one.second): one.better for one in pairs if one.real}
-    turned = [one for one in singles if one.real and better.get((one.first, one.second), one.better) != one.better]
+    better = {(pair.first, pair.second): pair.better for pair in pairs if pair.real}
+    turned = [
+        pair for pair in singles if pair.real and better.get((pair.first, pair.second), pair.better) != pair.better
+    ]
     if not turned:
         return ""
-    most = max(turned, key=lambda one: abs(np.log(one.ratio)))
+    most = max(turned, key=lambda pair: abs(np.log(pair.ratio)))
     return f"; not everywhere: {_levels(most, singles)}, {most.better} is better than {_other(most)}"
 
 
@@ -177,5 +192,5 @@ def _other(pair: Comparison) -> str:
 def _levels(pair: Comparison, singles: Sequence[Comparison]) -> str:
     """The configuration of a comparison, by the factors that vary."""
     own = pair.factors or {}
-    varied = [name for name in own if len({str((one.factors or {}).get(name)) for one in singles}) > 1]
+    varied = [name for name in own if len({str((single.factors or {}).get(name)) for single in singles}) > 1]
     return "with " + ", ".join(f"{name} {own[name]}" for name in varied)

@@ -59,6 +59,7 @@ def _asked(analysis: Analysis) -> list[tuple[str, Evidence]]:
     else:
         answers += [(_frameworks(analysis), "frameworks"), (_fastest(analysis), "configurations")]
     answers += [(factor.sentence, "configurations") for factor in analysis.dependent]
+    answers += [(text, "configurations") for text in analysis.independence.sentences]
     return [*answers, (analysis.assumption, "configurations")]
 
 
@@ -183,12 +184,12 @@ def _effect(analysis: Analysis) -> str:
         steep = max(powers, key=lambda trend: abs(trend.power))
         power = f"{steep.factor}^{steep.power:.2f} ({steep.low:.2f} to {steep.high:.2f})"
         return f"The step time goes as {power}; no two of its levels alone are told apart."
-    together = [one for one in experiment.interactions if one.differs]
+    together = [interaction for interaction in experiment.interactions if interaction.differs]
     if together:
         pair = " and ".join(together[0].factors)
         return f"{NO_EFFECT}, but {pair} act together."
-    if analysis.verdicts.real_factors:
-        return ""  # the frameworks, as variants, have a sentence of their own
+    if analysis.verdicts.real_factors or analysis.independence.confounded:
+        return ""  # variants of frameworks and confounded factors have sentences of their own
     return f"{NO_EFFECT}."
 
 

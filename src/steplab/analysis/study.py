@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 import pyarrow as pa
 
-from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.configurations import configurations
+from steplab.analysis.confounded_factors import Independence
 from steplab.analysis.dependent_factors import Dependent, dependent_factors, independent
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.frameworks import Comparison
 from steplab.analysis.latency import Inference, inference
+from steplab.analysis.layers import LayerProfile, layer_profile
 from steplab.analysis.noise import Noise, judge
 from steplab.analysis.ranking import Ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison
@@ -22,8 +24,8 @@ from steplab.analysis.scaling.why import Why, answers
 from steplab.analysis.summary import Group, groups_of
 from steplab.analysis.training import Training, training
 from steplab.analysis.unexplained import Unexplained, unexplained
-from steplab.analysis.unknown_work import assumption
 from steplab.analysis.verdicts import Verdicts, verdicts
+from steplab.core.blas import on_one_thread
 from steplab.core.trial import tally
 
 MOST_IMBALANCES = 5
@@ -44,10 +46,16 @@ class Analysis:
     why: list[Why] = field(default_factory=list)  # the least efficient configuration first
     unexplained: list[Unexplained] = field(default_factory=list)  # phases that do not sum to the step
     imbalance: list[Imbalance] = field(default_factory=list)  # the trials in which ranks wait longest
+    layers: LayerProfile | None = None  # of the fastest configuration whose layers were timed
     training: Training | None = None  # of kind train: time to accuracy, and the curves
     inference: Inference | None = None  # of kind infer: latencies
     dependent: list[Dependent] = field(default_factory=list)  # factors that follow from others, in no configuration
     assumption: str = ""  # what is assumed of the work of a step, where no batch size is known
+
+    @property
+    def independence(self) -> Independence:
+        """Which factors were not varied independently."""
+        return self.verdicts.independence
 
     @property
     def designed(self) -> Designed:
@@ -80,6 +88,7 @@ class Analysis:
         return self.verdicts.fastest
 
 
+@on_one_thread
 def analyse(
     trials: pd.DataFrame,
     factors: Sequence[str],
@@ -93,10 +102,11 @@ def analyse(
     waiting = [] if iterations is None or layers is None else imbalance(trials, iterations, layers, MOST_IMBALANCES)
     cells = configurations(trials, factors)
     groups = groups_of(cells)
+    fastest_first = sorted(groups, key=lambda group: -group.speed)
     ended = tally(trials["status"] if len(trials) else ())
     judged = verdicts(cells, groups, trials, factors)
     return Analysis(
-        groups=sorted(groups, key=lambda group: -group.speed),
+        groups=fastest_first,
         verdicts=judged,
         noise=_noise(trials, factors, judged),
         trials=len(trials),
@@ -107,10 +117,11 @@ def analyse(
         why=answers(cells, judged.pairs),
         unexplained=unexplained(cells),
         imbalance=waiting,
+        layers=None if layers is None else layer_profile(trials, layers, fastest_first),
         training=None if epochs is None else training(trials, factors, epochs),
         inference=None if iterations is None else inference(trials, factors, iterations),
         dependent=dependent,
-        assumption=_assumption(cells),
+        assumption=cells.falling.assumption if cells.unknown_work else "",
     )
 
 
@@ -128,10 +139,3 @@ def _noise(trials: pd.DataFrame, factors: Sequence[str], judged: Verdicts) -> No
         replicates=seen.replicates,
         halving=seen.halving,
     )
-
-
-def _assumption(cells: Configurations) -> str:
-    """What must be said of the work of a step."""
-    if not cells.unknown_work:
-        return ""
-    return assumption(bool(cells.strong.any()), several=len(set(cells.workers.tolist())) > 1)

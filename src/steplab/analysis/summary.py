@@ -121,8 +121,8 @@ def _with_speedups(groups: Sequence[Group], cells: Configurations) -> list[Group
 
 def throughput_ratio(group: Group, base: Group, questions: float) -> Ratio:
     """The ratio of two throughputs, as one of several questions that are judged at once."""
-    found = throughput_difference(group, base, questions)
-    return Ratio(found.ratio, found.low, found.high)
+    difference = throughput_difference(group, base, questions)
+    return Ratio(difference.ratio, difference.low, difference.high)
 
 
 def throughput_difference(group: Group, base: Group, questions: float) -> Difference:

@@ -86,13 +86,13 @@ class Training:
 
     def standing(self, *standings: Standing) -> list[TimeToAccuracy]:
         """The configurations that stand so."""
-        return [one for one in self.configurations if one.standing in standings]
+        return [configuration for configuration in self.configurations if configuration.standing in standings]
 
     def did_reach(self, factors: dict[str, Level]) -> bool:
         """Whether any run of a configuration reached the target; without a target every configuration counts."""
         if self.target is None:
             return True
-        return any(one.reached for one in self.configurations if one.factors == factors)
+        return any(configuration.reached for configuration in self.configurations if configuration.factors == factors)
 
 
 def training(trials: pd.DataFrame, factors: Sequence[str], epochs: pa.Table) -> Training | None:
@@ -175,7 +175,7 @@ def _range(values: Sequence[float]) -> Range:
     return Range(float(np.median(values)), float(min(values)), float(max(values)))
 
 
-def _rank(one: TimeToAccuracy) -> tuple[float, float, float]:
+def _rank(configuration: TimeToAccuracy) -> tuple[float, float, float]:
     """All runs there before some, the sooner first; of those that never were there the nearest first."""
-    seconds = np.inf if one.seconds is None else one.seconds.median
-    return -one.reached / one.runs, seconds, -one.best.median
+    seconds = np.inf if configuration.seconds is None else configuration.seconds.median
+    return -configuration.reached / configuration.runs, seconds, -configuration.best.median

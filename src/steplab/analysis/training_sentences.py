@@ -48,17 +48,20 @@ def _soonest(training: Training, names: Sequence[str]) -> str:
     (best,) = training.standing("soonest")
     text = f"The target accuracy of {percent(training.target or 0.0)} was reached soonest with "
     text += f"{label(best.factors, names)}: after {_when(best)}."
-    alike = [label(one.factors, names) for one in training.standing("not told apart")]
+    alike = [label(configuration.factors, names) for configuration in training.standing("not told apart")]
     if alike:
         text += f" Cannot be told from it: {listed(alike)}."
-    later = [f"{label(one.factors, names)} ({_seconds(one)})" for one in training.standing("later")]
+    later = [
+        f"{label(configuration.factors, names)} ({_seconds(configuration)})"
+        for configuration in training.standing("later")
+    ]
     return text + (f" Later: {listed(later)}." if later else "")
 
 
 def _none_surely(training: Training, names: Sequence[str]) -> str:
     """No configuration reached it with all of its runs."""
     target = percent(training.target or 0.0)
-    if any(one.reached for one in training.configurations):
+    if any(configuration.reached for configuration in training.configurations):
         return f"No configuration reached the target accuracy of {target} in all of its runs."
     best = training.configurations[0]
     text = f"No configuration reached the target accuracy of {target}: nearest came {label(best.factors, names)}, "
@@ -67,24 +70,24 @@ def _none_surely(training: Training, names: Sequence[str]) -> str:
 
 def _some(training: Training, names: Sequence[str]) -> str:
     """Those of which some runs reached it and others did not."""
-    some = [_partly(one, names) for one in training.standing("some runs")]
+    some = [_partly(configuration, names) for configuration in training.standing("some runs")]
     return f"Only some runs reached it: {listed(some)}." if some else ""
 
 
-def _partly(one: TimeToAccuracy, names: Sequence[str]) -> str:
-    when = f", the median run after {_seconds(one)}" if one.seconds else ""
-    return f"{label(one.factors, names)} ({one.reached} of {one.runs} runs{when})"
+def _partly(configuration: TimeToAccuracy, names: Sequence[str]) -> str:
+    when = f", the median run after {_seconds(configuration)}" if configuration.seconds else ""
+    return f"{label(configuration.factors, names)} ({configuration.reached} of {configuration.runs} runs{when})"
 
 
 def _short(training: Training, names: Sequence[str]) -> str:
     """Those that never reached it, and how near they came."""
     short = training.standing("not reached")
-    if not any(one.reached for one in training.configurations):
+    if not any(configuration.reached for configuration in training.configurations):
         short = short[1:]  # the nearest one was named before
     if not short:
         return ""
-    epochs = max(one.trained_epochs for one in short)
-    named = [f"{label(one.factors, names)} ({_nearness(one, training)})" for one in short]
+    epochs = max(configuration.trained_epochs for configuration in short)
+    named = [f"{label(configuration.factors, names)} ({_nearness(configuration, training)})" for configuration in short]
     return f"Never reached it in {_epochs(epochs)}: {listed(named)}."
 
 
@@ -92,23 +95,25 @@ def _epochs(number: int) -> str:
     return f"{number} epoch{'' if number == 1 else 's'}"
 
 
-def _nearness(one: TimeToAccuracy, training: Training) -> str:
-    short = ((training.target or 0.0) - one.best.high) * 100
-    return f"best {percent(one.best.high)}, {short:.2g} points short"
+def _nearness(configuration: TimeToAccuracy, training: Training) -> str:
+    short = ((training.target or 0.0) - configuration.best.high) * 100
+    return f"best {percent(configuration.best.high)}, {short:.2g} points short"
 
 
-def _when(one: TimeToAccuracy) -> str:
-    assert one.epochs is not None and one.seconds is not None
-    low, high = one.epochs.low, one.epochs.high
-    epochs = f"{one.epochs.median:g}" if low == high else f"{one.epochs.median:g} ({low:g} to {high:g})"
-    doubt = f"{span(*one.seconds.ends)}; " if one.seconds.ends else ""
-    runs = f"all {one.runs} runs" if one.runs > 1 else "a single run, so no interval"
-    unit = "epoch" if one.epochs.high == 1 else "epochs"
-    return f"{epochs} {unit} and {seconds(one.seconds.median)} of training ({doubt}{runs})"
+def _when(configuration: TimeToAccuracy) -> str:
+    assert configuration.epochs is not None and configuration.seconds is not None
+    low, high = configuration.epochs.low, configuration.epochs.high
+    epochs = (
+        f"{configuration.epochs.median:g}" if low == high else f"{configuration.epochs.median:g} ({low:g} to {high:g})"
+    )
+    doubt = f"{span(*configuration.seconds.ends)}; " if configuration.seconds.ends else ""
+    runs = f"all {configuration.runs} runs" if configuration.runs > 1 else "a single run, so no interval"
+    unit = "epoch" if configuration.epochs.high == 1 else "epochs"
+    return f"{epochs} {unit} and {seconds(configuration.seconds.median)} of training ({doubt}{runs})"
 
 
-def _seconds(one: TimeToAccuracy) -> str:
-    return seconds(one.seconds.median) if one.seconds else "-"
+def _seconds(configuration: TimeToAccuracy) -> str:
+    return seconds(configuration.seconds.median) if configuration.seconds else "-"
 
 
 def _without_target(training: Training, names: Sequence[str]) -> str:

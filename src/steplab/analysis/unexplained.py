@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from steplab.analysis.configurations import Configurations
 from steplab.core.trial import Level
+from steplab.core.units import seconds
 
 TOLERANCE = 0.05  # a share of the step that phases may leave unexplained without a word
 
@@ -28,15 +29,15 @@ def unexplained(cells: Configurations) -> list[Unexplained]:
         return []
     step, rest = medians["t_iter_phased"].to_numpy(dtype=float), medians["t_other"].to_numpy(dtype=float)
     unequal = [
-        _one(cells.factors[at], float(step[at] - rest[at]), float(step[at]))
+        _judged(cells.factors[at], float(step[at] - rest[at]), float(step[at]))
         for at in range(len(cells))
         if step[at] > 0 and abs(rest[at]) > TOLERANCE * step[at]
     ]
-    return sorted(unequal, key=lambda one: -abs(one.share))
+    return sorted(unequal, key=lambda configuration: -abs(configuration.share))
 
 
-def _one(factors: dict[str, Level], phases: float, step: float) -> Unexplained:
+def _judged(factors: dict[str, Level], phases: float, step: float) -> Unexplained:
     share = (step - phases) / step
     kind = "no phase explains the rest" if share > 0 else "phases overlap, or were not measured in the same iterations"
-    text = f"The phases sum to {phases:.4g} s, the iteration takes {step:.4g} s: {kind}."
+    text = f"The phases sum to {seconds(phases)}, the iteration takes {seconds(step)}: {kind}."
     return Unexplained(factors, phases, step, share, text)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations
+from steplab.analysis.confounded_factors import Independence, independence
 from steplab.analysis.effects.analysis import designed, with_verdicts
 from steplab.analysis.effects.findings import Designed, Effect
-from steplab.analysis.frameworks import Comparison, compare_frameworks, speed_measure
+from steplab.analysis.frameworks import Comparison, framework_pairs, speed_measure
 from steplab.analysis.pairs import Pairs, speedups, verdict_of
 from steplab.analysis.ranking import Ranking, ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison, fair_comparisons, fair_ratios
@@ -49,6 +50,7 @@ class Verdicts:
     ranking: Ranking | None
     fair: list[FairComparison]  # several workers against one on the same cores
     visible: Visible
+    independence: Independence = field(default_factory=Independence)
 
     @property
     def fastest(self) -> list[Group]:
@@ -64,18 +66,21 @@ class Verdicts:
 
 def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFrame, factors: Sequence[str]) -> Verdicts:
     """Judge everything that a study asks."""
-    comparisons = compare_frameworks(trials, factors)
+    frameworks = framework_pairs(trials, factors)
+    comparisons = frameworks.comparisons
     fair = {pair: verdict_of(ratio) for pair, ratio in fair_ratios(cells, groups).items()}
     specific = {**_same_configuration(cells, comparisons), **fair, **speedups(cells, groups)}
     pairs = Pairs(groups, specific)
-    experiment = _reconciled(designed(trials, factors), cells, pairs, comparisons)
+    independent = independence(cells.factors, [name for name in cells.keys if name in factors])
+    experiment = _reconciled(_told(designed(trials, factors), independent), cells, pairs, comparisons)
     return Verdicts(
         pairs=pairs,
         designed=experiment,
         frameworks=comparisons,
-        ranking=ranking(comparisons, speed_measure(comparisons)),
+        ranking=ranking(comparisons, speed_measure(comparisons), frameworks.left_out),
         fair=fair_comparisons(cells, groups),
         visible=_visible(pairs, experiment),
+        independence=independent,
     )
 
 
@@ -96,13 +101,13 @@ def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]
             variant = str(levels["framework"]) + "".join(f" {k}={v}" for k, v in levels.items() if k in own)
             shared = {name: level for name, level in levels.items() if name not in own and name != "framework"}
             places.setdefault(variant, {})[str(shared)] = at
-    found: dict[tuple[int, int], Difference] = {}
+    verdicts: dict[tuple[int, int], Difference] = {}
     for pair in comparisons:
         if pair.measure == speed_measure(comparisons) and pair.configurations == 1:
             both = _both(pair, places)
             if both is not None:
-                found[both] = pair.speed
-    return found
+                verdicts[both] = pair.speed
+    return verdicts
 
 
 def _both(pair: Comparison, places: Mapping[str, Mapping[str, int]]) -> tuple[int, int] | None:
@@ -112,6 +117,16 @@ def _both(pair: Comparison, places: Mapping[str, Mapping[str, int]]) -> tuple[in
     if len(shared) != 1 or shared[0] not in first or shared[0] not in second:
         return None
     return first[shared[0]], second[shared[0]]
+
+
+def _told(experiment: Designed, independent: Independence) -> Designed:
+    """The effects that are a factor's own: of confounded ones nobody can tell whose doing they are."""
+    main = [effect for effect in experiment.main if independent.compares(effect.factor, effect.level, effect.reference)]
+    trends = [trend for trend in experiment.trends if independent.tells(trend.factor)]
+    together = [
+        interaction for interaction in experiment.interactions if all(map(independent.tells, interaction.factors))
+    ]
+    return replace(experiment, main=main, trends=trends, interactions=together, confounded=independent.confounded_names)
 
 
 def _reconciled(
@@ -130,17 +145,17 @@ def _reconciled(
 def _with_frameworks(effects: Sequence[Effect], overall: Sequence[Comparison]) -> list[Effect]:
     """The effects of the frameworks from their pairs; a pair that shares no configuration, or variants, have none."""
     known = {(pair.first, pair.second): pair for pair in overall}
-    made: list[Effect] = []
+    judged: list[Effect] = []
     for effect in effects:
         if effect.factor != "framework":
-            made.append(effect)
+            judged.append(effect)
             continue
         # Less speed is more time, and the reference comes first in the alphabet.
         pair = known.get((str(effect.reference), str(effect.level)))
         speed = None if pair is None else pair.speed
         if speed is not None and speed.low is not None and speed.high is not None:
-            made.append(replace(effect, ratio=speed.ratio, low=speed.low, high=speed.high, differs=speed.differs))
-    return made
+            judged.append(replace(effect, ratio=speed.ratio, low=speed.low, high=speed.high, differs=speed.differs))
+    return judged
 
 
 def _of_single_configurations(effects: Sequence[Effect], cells: Configurations, pairs: Pairs) -> list[Effect]:
@@ -149,17 +164,17 @@ def _of_single_configurations(effects: Sequence[Effect], cells: Configurations, 
     at = {levels.get(name): position for position, levels in enumerate(cells.factors)}
     if len(at) != len(cells):
         return list(effects)
-    made = []
+    judged = []
     for effect in effects:
-        found = pairs.between(at[effect.level], at[effect.reference])
+        difference = pairs.between(at[effect.level], at[effect.reference])
         work = math.log(_samples(cells, at[effect.level]) / _samples(cells, at[effect.reference]))
-        if found.low is not None and found.high is not None:
-            logs = [work - math.log(value) for value in (found.ratio, found.high, found.low)]
+        if difference.low is not None and difference.high is not None:
+            logs = [work - math.log(value) for value in (difference.ratio, difference.high, difference.low)]
             real = logs[1] > ROUNDING or logs[2] < -ROUNDING
-            made.append(
+            judged.append(
                 replace(effect, ratio=math.exp(logs[0]), low=math.exp(logs[1]), high=math.exp(logs[2]), differs=real)
             )
-    return made
+    return judged
 
 
 def _samples(cells: Configurations, at: int) -> float:
@@ -169,7 +184,8 @@ def _samples(cells: Configurations, at: int) -> float:
 
 def _visible(pairs: Pairs, experiment: Designed) -> Visible:
     halves = [math.log(effect.high / effect.low) / 2 for effect in experiment.main]
-    effect = math.exp(min(halves)) if halves else None
+    # Without any noise left there is no threshold to speak of.
+    effect = math.exp(min(halves)) if halves and min(halves) > ROUNDING else None
     if pairs.visible is None:
         return Visible(effect=effect)
     least, typical = (math.exp(log) for log in pairs.visible)

@@ -147,6 +147,8 @@ def main() -> None:
             _print_error(error)
         print(f"steplab: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("steplab: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        # Typer ends an interrupted command without a word.
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
+            print("steplab: interrupted", file=sys.stderr)
+        raise

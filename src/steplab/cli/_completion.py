@@ -14,7 +14,7 @@ TABLES = ("trials", "iterations", "layers", "epochs", "trace")
 
 def section_names() -> tuple[str, ...]:
     """The sections of `steplab analyze`, read from their file without importing it."""
-    tree = ast.parse(Path(__file__).with_name("_findings.py").read_text(encoding="utf-8"))
+    tree = ast.parse(Path(__file__).with_name("_sections.py").read_text(encoding="utf-8"))
     shown = next(
         node.value for node in tree.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "SECTIONS"

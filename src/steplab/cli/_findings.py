@@ -1,4 +1,4 @@
-"""The sections of `steplab analyze`: each a table or a few lines that fit a terminal of 80 columns."""
+"""What `steplab analyze` shows: each section a table or a few lines that fit a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from steplab.api.results.findings import (
     Estimate,
     Group,
     Scaling,
-    Why,
     describe,
+    label,
     sentences,
     table_rows,
 )
 from steplab.cli._output import console, filled_table, table
 from steplab.cli._question_tables import accuracy_table, latency_table
+from steplab.cli._why_view import show_why
 from steplab.core.trial import Level
 from steplab.core.units import by, rate, seconds, span
 
@@ -128,19 +129,41 @@ def phases(view: View) -> None:
     rows = [[_label(group.factors, analysis.varied), *_shares(group, names)] for group in view.shown(groups)]
     console().print(table([_heading(analysis.varied), *names], rows, title="where a step's time goes (phased mode)"))
     view.rest(groups)
-    apart = sorted(
-        (group for group in groups if group.phased_apart), key=lambda group: -abs(group.observer_cost or 0.0)
-    )
+    apart = sorted((g for g in groups if g.phased_apart), key=lambda group: -abs(group.observer_cost or 0.0))
     for group in apart[:3]:
         text = f"the shares are of the phased step, which is {group.phased_apart}."
-        console().print(f"{_label(group.factors, analysis.varied)}: {text}", markup=False)
-    for gap in analysis.unexplained[:3]:
-        console().print(f"{_label(gap.factors, analysis.varied)}: {gap.sentence}", markup=False)
+        console().print(f"{label(group.factors, analysis.varied)}: {text}", markup=False)
+    for part in analysis.unexplained[:3]:
+        console().print(f"{label(part.factors, analysis.varied)}: {part.sentence}", markup=False)
 
 
 def _shares(group: Group, names: Sequence[str]) -> list[str]:
     total = sum(group.phases.values()) or 1.0
     return [f"{group.phases.get(name, 0.0) / total:.0%}" for name in names]
+
+
+def layers(view: View) -> None:
+    """The longest layers of the fastest configuration that has them, in the network's order."""
+    profile = view.analysis.layers
+    if profile is None:
+        return
+    shown, whole = profile.longest(view.most), sum(layer.seconds for layer in profile.layers) or 1.0
+    rows = [
+        [
+            layer.layer,
+            seconds(layer.t_f),
+            seconds(layer.t_b) if layer.t_b else "",
+            seconds(layer.seconds),
+            span(*layer.both.ends) if layer.both.ends else "",
+            f"{layer.seconds / whole:.0%}",
+        ]
+        for layer in shown
+    ]
+    named = label(profile.factors, view.analysis.varied)
+    columns = ["layer", "forward", "backward", "both", "95 % interval", "share"]
+    console().print(filled_table(columns, rows, title=f"layers with {named}, in the network's order"))
+    if len(shown) < len(profile.layers):
+        console().print(f"… and {len(profile.layers) - len(shown)} shorter ones (--all shows them)")
 
 
 def scaling(view: View) -> None:
@@ -216,52 +239,8 @@ def _notes(series: Sequence[Scaling]) -> None:
 
 
 def why(view: View) -> None:
-    """Why more workers are slower, and what would help; the least efficient configurations first."""
-    reasons, show = view.analysis.why, console()
-    if not reasons:
-        show.print("There is no configuration with several workers and one with a single worker to compare it with.")
-        return
-    for reason in reasons[: view.most and min(view.most, 5)]:
-        show.print(
-            f"\n{_label(reason.factors, view.analysis.varied) or 'the only configuration'}: {reason.answer}",
-            markup=False,
-        )
-        _causes(reason)
-    if view.most is not None and len(reasons) > min(view.most, 5):
-        show.print(f"… and {len(reasons) - min(view.most, 5)} more (--all shows them)")
-
-
-def _causes(reason: Why) -> None:
-    show = console()
-    if reason.causes:
-        rows = [
-            [
-                cause.title,
-                _seconds(cause.amount.seconds),
-                "" if cause.amount.low is None else f"{_seconds(cause.amount.low)} to {_seconds(cause.amount.high)}",
-                f"{cause.share:.0%}",
-                "" if cause.sure else "one replicate" if cause.amount.low is None else "within noise",
-            ]
-            for cause in reason.causes
-            if not cause.amount.nothing
-        ]
-        show.print(table(["cause", "per step", "95 % interval", "share", "doubt"], rows))
-    for help_ in reason.helps[:3]:
-        kind = "measured" if help_.measured else "predicted"
-        ends = "" if help_.low is None else f", {help_.low:.2f} to {help_.high:.2f}"
-        text = f"  {help_.gain:.2f} × the throughput ({kind}{ends}): {help_.action}. {_capital(help_.how)}."
-        show.print(text, markup=False)
-    if reason.fair:
-        show.print(f"  {reason.fair}", markup=False)
-
-
-def _seconds(value: float | None) -> str:
-    """Seconds with their sign."""
-    return "" if value is None else seconds(value) if value >= 0 else f"−{seconds(-value)}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """Why more workers are slower, and what would help."""
+    show_why(view.analysis.why, view.analysis.varied, view.most)
 
 
 def frameworks(view: View) -> None:
@@ -295,6 +274,8 @@ def _ranking(view: View) -> None:
     rows = [[place.framework, f"{place.ratio:.2f}", place.letters] for place in order.places]
     console().print(table(["framework", "of the first", "group"], rows, title=f"frameworks by {order.measure}"))
     console().print("Those that share a letter cannot be told apart.", markup=False)
+    if order.left_out:
+        console().print(f"Not compared, as they are the slowest: {', '.join(order.left_out)}.", markup=False)
 
 
 def effects(view: View) -> None:
@@ -339,22 +320,6 @@ def noise(view: View) -> None:
     parts += [f"within a trial {by(1 + judged.within)}"] if judged.within is not None else []
     parts += [f"other programs {judged.others:.0%} of the machine"] if judged.others is not None else []
     console().print(", ".join(parts), markup=False)
-
-
-# In the order in which they are shown; `why` only when it is asked for.
-SECTIONS: dict[str, Callable[[View], None]] = {
-    "answer": answer,
-    "why": why,
-    "accuracy": accuracy,
-    "latency": latency,
-    "configurations": configurations,
-    "phases": phases,
-    "scaling": scaling,
-    "frameworks": frameworks,
-    "effects": effects,
-    "imbalance": imbalance,
-    "noise": noise,
-}
 
 
 def _heading(names: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ def analyze(
         print_json(findings.document())
         return
     if wanted:
-        _show(findings, wanted, None if every else SHOWN)
+        _show(findings, wanted, None if every else SHOWN, asked=bool(section or why))
     else:
         _show_briefly(findings)
     next_step(shell("steplab", "report", folder, "--out", "report.html"))
@@ -51,7 +51,7 @@ def analyze(
 
 def _sections(section: str, *, why: bool, every: bool) -> list[str]:
     """The names of the sections to show; none: the answer and one table."""
-    from steplab.cli._findings import SECTIONS
+    from steplab.cli._sections import SECTIONS
 
     for name in listed(section):
         if name not in SECTIONS:
@@ -60,22 +60,24 @@ def _sections(section: str, *, why: bool, every: bool) -> list[str]:
     return asked or [name for name in SECTIONS if every and name != "why"]
 
 
-def _show(findings: steplab.Findings, wanted: list[str], most: int | None) -> None:
-    from steplab.cli._findings import SECTIONS, View
+def _show(findings: steplab.Findings, wanted: list[str], most: int | None, *, asked: bool) -> None:
+    from steplab.cli._findings import View
+    from steplab.cli._sections import show
 
-    for name in wanted:
-        SECTIONS[name](View(findings.analysis, most))
+    show(wanted, View(findings.analysis, most), asked=asked)
     if findings.analysis.noise.caveat and "answer" not in wanted:  # the answer holds it
         console().print(findings.analysis.noise.caveat, markup=False)
 
 
 def _show_briefly(findings: steplab.Findings) -> None:
     """The answer, one table, and which sections there are beside."""
-    from steplab.cli._findings import SECTIONS, View, height
+    from steplab.cli._findings import View, height
+    from steplab.cli._sections import offered, show
 
-    SECTIONS["answer"](View(findings.analysis, SHOWN))
+    show(["answer"], View(findings.analysis, SHOWN), asked=False)
     left = LINES - AFTER - sum(map(height, findings.sentences))
     if findings.analysis.groups:
-        SECTIONS["configurations"](View(findings.analysis, SHOWN, left))
-        more = [name for name in SECTIONS if name not in ("answer", "configurations", "why")]
-        console().print(f"more: --why, --section {','.join(more)}, or --all", markup=False, style="dim")
+        show(["configurations"], View(findings.analysis, SHOWN, left), asked=False)
+        why = "--why, " if findings.analysis.why else ""
+        more = ",".join(offered(findings.analysis))
+        console().print(f"more: {why}--section {more}, or --all", markup=False, style="dim")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 import steplab
 from steplab.cli._completion import complete_models
+from steplab.cli._life import working
 from steplab.cli._options import listed
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, progress_text, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.cli._roles import (
     CategoricalOption,
     ExtrinsicOption,
@@ -61,11 +59,12 @@ def compare(
 
     Example: steplab compare times.csv --target t_iter --extrinsic batch_size,workers --holdout "workers>16"
     """
-    with _bar() as progress:
+    with working("reading") as report:
         compared = steplab.compare(
             source, listed(models), target,
             intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
-            folds=folds, holdout=holdout or (), formulas=formula or (), notes=tell, progress=progress,
+            folds=folds, holdout=holdout or (), formulas=formula or (), notes=tell,
+            progress=lambda name, share: report(f"fitting {name}", share),
         )  # fmt: skip
     if as_json:
         print_json(compared.document())
@@ -74,17 +73,6 @@ def compare(
     rest = again(source, target, intrinsic, categorical, extrinsic)
     for text in _recommended(compared):
         next_step(f"steplab fit {rest} --model {text}")
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, float], None]]:
-    """A bar on stderr, only where somebody sees it, which is gone afterwards."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn
-
-    columns = (BarColumn(20), TaskProgressColumn(), TimeElapsedColumn(), progress_text("description", "dim"))
-    with Progress(*columns, console=console(stderr=True), transient=True, disable=not os.isatty(2)) as progress:
-        task = progress.add_task("reading", total=1.0)
-        yield lambda name, done: progress.update(task, completed=done, description=f"fitting {name}")
 
 
 def _recommended(compared: steplab.ModelComparison) -> list[str]:

@@ -12,6 +12,11 @@ from steplab.cli import command_extensions
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 
 app = command_app()
+AMX = {
+    "absent": "this CPU announces no tiles for it (AMX)",
+    "usable": "with the CPU's tiles (AMX)",
+    "broken": "the CPU announces tiles (AMX), but using them ends the process; ranks are kept off them",
+}
 
 
 @app.command()
@@ -38,7 +43,7 @@ def doctor(
 
 def _show(checkup: steplab.Checkup) -> None:
     show, noise = console(), checkup.noise
-    show.print(table(["this machine", ""], [[name, value or "-"] for name, value in checkup.machine.items()], left=2))
+    show.print(table(["this machine", ""], checkup.machine_rows, left=2))
     cells = [[row.name, "ready" if row.ready else "no", row.version, row.reason] for row in checkup.environments]
     show.print(table(["framework", "", "version", ""], cells, left=4))
     if checkup.extensions:
@@ -51,6 +56,7 @@ def _show(checkup: steplab.Checkup) -> None:
     )
     show.print(f"energy: {', '.join(checkup.energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
     show.print(f"network of several ranks: {_network(checkup.no_private_network)}", markup=False, soft_wrap=True)
+    show.print(f"bfloat16: {AMX[checkup.amx]}", markup=False, soft_wrap=True)
     _show_slurm(checkup)
     show.print(f"environments and generated data: {checkup.home}", markup=False, soft_wrap=True)
     show.print(f"your own data: {checkup.data or 'STEPLAB_DATA is not set'}", markup=False)

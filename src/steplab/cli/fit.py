@@ -9,6 +9,7 @@ import typer
 
 import steplab
 from steplab.cli._completion import complete_models
+from steplab.cli._life import working
 from steplab.cli._options import listed
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell, table
 from steplab.cli._roles import (
@@ -51,14 +52,16 @@ def fit(
     """
     given = {key: value for key, value in (("penalty", penalty), ("loss", loss)) if value is not None}
     split = [text.partition("=") for text in option or ()]
-    fitted = steplab.fit(
-        # A penalty and a loss are options of the generic model: who asks for them means it.
-        source, "generic" if given and model == "auto" else model, target,
-        intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
-        options=given | {key: value for key, _, value in split},
-    )  # fmt: skip
-    if out is not None:
-        fitted.save(out)
+    # A penalty and a loss are options of the generic model: who asks for them means it.
+    name = "generic" if given and model == "auto" else model
+    with working(f"fitting {name}"):
+        fitted = steplab.fit(
+            source, name, target,
+            intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
+            options=given | {key: value for key, _, value in split},
+        )  # fmt: skip
+        if out is not None:
+            fitted.save(out)  # which learns how errors grow outside
     tell(fitted.notes)
     for warning in fitted.warnings:
         typer.echo(f"warning: {warning}", err=True)

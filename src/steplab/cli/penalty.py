@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import steplab
+from steplab.cli._life import working
 from steplab.cli._options import listed
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
 from steplab.cli._roles import (
@@ -38,10 +39,11 @@ def penalty(
 
     Example: steplab penalty times.csv --target t_iter --extrinsic batch_size,workers --plot penalty.html
     """
-    scan = steplab.scan_penalty(
-        source, target,
-        intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic), loss=loss,
-    )  # fmt: skip
+    with working("fitting generic with each λ"):
+        scan = steplab.scan_penalty(
+            source, target,
+            intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic), loss=loss,
+        )  # fmt: skip
     if plot is not None:
         scan.write(plot)
     tell(scan.notes)

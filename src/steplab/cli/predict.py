@@ -15,16 +15,30 @@ app = command_app()
 
 @app.command(epilog='Example: steplab predict model.json --at "batch_size=64,workers=4"')
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model saved by `steplab fit --out`.")],
+    model: Annotated[Path | None, typer.Argument(help="A model saved by `steplab fit --out`.")] = None,
     at: Annotated[list[str] | None, typer.Option("--at", help='A configuration: "batch_size=64,workers=4".')] = None,
     grid: Annotated[Path | None, typer.Option(help="A table with one configuration per row.")] = None,
     level: Annotated[float, typer.Option(help="Probability that a measurement lies in the interval.")] = 0.9,
+    network: Annotated[Path | None, typer.Option(help="Instead of a model: a network profile.")] = None,
+    study: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="With --network: one host's study.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict with a saved model: value, interval, inside or outside of the measured range.
 
+    With a network profile instead, predict the step of several hosts from what one host measured.
+
     Example: steplab predict model.json --at "batch_size=64,workers=4" --at "batch_size=64,workers=8"
+
+    Example: steplab predict --network box.json --from runs/demo --at "nodes=3,batch_size=64,strategy=accumulate:4"
     """
+    if (model is None) == (network is None) or (study is None) != (network is None):
+        raise typer.BadParameter("give a model, or --network and --from")
+    if network is not None and study is not None:
+        _predict_network(network, study, at or [], as_json)
+        return
+    assert model is not None
     if (not at) == (grid is None):
         raise typer.BadParameter("give --at or --grid, one of the two")
     predictions = steplab.load_model(model).predict(grid if grid is not None else at or [], level)
@@ -38,3 +52,18 @@ def predict(
     for note in predictions.notes:
         typer.echo(f"warning: {note}", err=True)
     next_step("steplab run STUDY.toml  (with such a configuration in it, to see whether that is true)")
+
+
+def _predict_network(network: Path, study: Path, at: list[str], as_json: bool) -> None:
+    if not at:
+        raise typer.BadParameter('give --at "nodes=4"')
+    predictions = steplab.predict_network(study, network, at)
+    if as_json:
+        print_json(predictions.document())
+        return
+    console().print(table(predictions.columns, predictions.cells))
+    for row in predictions:
+        console().print(row.step.why, markup=False)
+    if not all(row.step.inside for row in predictions):
+        told = "so many ranks were not measured: their exchange follows from fewer by the ring's law"
+        typer.echo(f"warning: {told}", err=True)

@@ -9,6 +9,7 @@ import typer
 
 import steplab
 from steplab.cli._completion import complete_models
+from steplab.cli._life import working
 from steplab.cli._options import listed
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell
 
@@ -26,6 +27,7 @@ def report(
         ),
     ] = "",
     figures: Annotated[Path | None, typer.Option(help="Also write SVG, PNG and LaTeX files there.")] = None,
+    network: Annotated[Path | None, typer.Option(help="A network profile: sliders of bandwidth and latency.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML file that opens anywhere, offline.
@@ -34,7 +36,8 @@ def report(
 
     Example: steplab report runs/demo --out report.html
     """
-    written = steplab.open(folder).report(out, models=listed(models), figures=figures)
+    with working("writing the report"):
+        written = steplab.open(folder).report(out, models=listed(models), figures=figures, network=network)
     if as_json:
         print_json(written.document())
         return

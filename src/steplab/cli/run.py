@@ -29,7 +29,12 @@ def run(
     retry_failed: Annotated[bool, typer.Option(help="Run failed trials again.")] = False,
     modules: ModulesOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Leave as soon as jobs are submitted (slurm).")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan and the estimated time.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the plan, its time, and the differences it can see.")
+    ] = False,
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="Measure the noise of this machine, then show the plan.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a study, or go on where it stopped. Ctrl-C ends at the next trial, a second one at once.
@@ -39,7 +44,9 @@ def run(
     Example: steplab run studies/demo.toml --out runs/demo
     """
     planned = steplab.plan(study_file, out, trial or (), modules=modules, tell=_note, executor=executor)
-    if dry_run:
+    if pilot:
+        _run_pilot(planned)
+    if dry_run or pilot:
         jobs = steplab.plan_jobs(planned) if executor == "slurm" else None
         _show_plan(planned, jobs, _again(study_file, out, modules, executor), as_json)
         return
@@ -69,6 +76,14 @@ def run(
         raise typer.Exit(INTERRUPTED)
 
 
+def _run_pilot(planned: steplab.StudyPlan) -> None:
+    """A few replicates, with the bar that a run has."""
+    from steplab.cli._progress import watching
+
+    with watching(planned.varied) as bar, listening(bar.stopping) as stop:
+        steplab.run_pilot(planned, observer=bar, stop=stop)
+
+
 def _note(text: str) -> None:
     console(stderr=True).print(text, markup=False, soft_wrap=True)
 
@@ -93,16 +108,22 @@ def _show_plan(planned: steplab.StudyPlan, jobs: steplab.JobsPlan | None, again:
     if as_json:
         print_json(planned.document() | ({"slurm": jobs.document()} if jobs else {}))
         return
-    show, trials, varied = console(), planned.trials, planned.varied
+    show, trials, varied = console(), planned.shown, planned.varied
     rows = [[t.id, t.replicate, *(t.config.get(name) for name in varied)] for t in trials[:SHOWN_TRIALS]]
     show.print(table(["trial", "replicate", *varied], rows))
     if len(trials) > SHOWN_TRIALS:
         show.print(f"… and {len(trials) - SHOWN_TRIALS} more")
     about, replicates = planned.study.about, planned.study.design.replicates
-    configurations = f"{len(trials.configurations)} configurations"
-    show.print(f"{about.name}: {len(trials)} trials: {configurations}, {replicates} replicates", markup=False)
+    configurations = f"{len(planned.trials.configurations)} configurations"
+    if planned.following is None:
+        show.print(f"{about.name}: {len(trials)} trials: {configurations}, {replicates} replicates", markup=False)
+    else:
+        aim = planned.study.design.aim or "predict"
+        show.print(f"{about.name}: adaptive, aim {aim}: chosen from {configurations}; next: {planned.following.why}",
+                   markup=False, soft_wrap=True)  # fmt: skip
     show.print("the same in all: " + (describe(planned.same) or "nothing"), markup=False)
     show.print(f"{planned.counts.left} left; estimated time {shown(planned.seconds)} (from {planned.basis})")
+    show.print(planned.power.sentence, markup=False, soft_wrap=True)
     missing = planned.missing_environments
     for sentence in missing:
         show.print(f"cannot run yet: {sentence}", markup=False)

@@ -13,9 +13,13 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
+
+
+class ProcessLost(Exception):
+    """The process was killed, or failed: its work must be done here, where it fails with its own words."""
 
 
 class BackgroundProcess:
@@ -29,21 +33,44 @@ class BackgroundProcess:
 
     def begin(self, work: Callable[[], T]) -> Callable[[], T]:
         """Begin the work there; what comes back waits for its result."""
-        asking, answers = self._process.stdin, self._process.stdout
-        assert asking and answers
-        with contextlib.suppress(OSError):
-            pickle.dump(work, asking, pickle.HIGHEST_PROTOCOL)
-            asking.flush()
+        try:
+            self._ask(work)
+        except ProcessLost:
+            return work
 
         def result() -> T:
             try:
-                answer: T = pickle.load(answers)
-            except (OSError, EOFError, pickle.UnpicklingError):
-                # It was killed; or it failed, and here the work fails with the same words.
+                answer: T = self._answer()
+            except ProcessLost:
                 return work()
             return answer
 
         return result
+
+    def do(self, work: Callable[[], T]) -> T:
+        """Have the work done there and wait for it; `ProcessLost` where it could not be."""
+        self._ask(work)
+        answer: T = self._answer()
+        return answer
+
+    def _ask(self, work: Callable[[], T]) -> None:
+        asking = self._process.stdin
+        assert asking
+        try:
+            asking.write(pickle.dumps(work, pickle.HIGHEST_PROTOCOL))
+            asking.flush()
+        # Writing to what is closed is a ValueError; what cannot be sent is one of the last three.
+        except (OSError, ValueError, pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ProcessLost from error
+
+    def _answer(self) -> Any:
+        """What the process answers next."""
+        answers = self._process.stdout
+        assert answers
+        try:
+            return pickle.load(answers)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
+            raise ProcessLost from error
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ from steplab.core.extensions import Extension, extensions
 from steplab.core.framework import Framework, read_framework
 from steplab.core.own_code import is_own
 from steplab.core.parsing import parsing
+from steplab.core.trial import PRECISIONS
 from steplab_worker import data, networks
 from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph, GraphError
@@ -210,6 +211,7 @@ def _general_factors() -> Mapping[str, Option]:
         "strategy": Option("sync", "how workers cooperate: sync, accumulate:k, ps-sync, ps-async"),
         "optimizer": Option("sgd", "update rule", levels=OPTIMIZERS),
         "learning_rate": Option(0.01, "step size of the optimiser", low=0.0, high=1e6),
+        "precision": Option("float32", "numbers of products; weights stay float32", levels=PRECISIONS),
         "augment": Option("none", "how images are varied after reading", levels=tuple(AUGMENTATIONS)),
         "loader_workers": Option(0, "background workers of the data loader", low=0, high=256),
         "prefetch": Option(2, "batches read ahead by each background worker", low=1, high=1024),

@@ -9,7 +9,7 @@ from typing import Any
 
 from steplab.core.errors import InputError, allowed
 from steplab.core.extensions import parsed
-from steplab.core.trial import STRATEGIES, kind_names
+from steplab.core.trial import PRECISIONS, STRATEGIES, kind_names
 
 # What each key means: `steplab_worker/adapter.py`.
 REQUIRED: Mapping[str, type | tuple[type, ...]] = {
@@ -27,11 +27,19 @@ OPTIONAL: Mapping[str, type | tuple[type, ...]] = {
     "debian": list,
     "roles": dict,
     "launcher": str,
+    "precisions": list,
     "doors": str,
     "caches": list,
     "strategies_apart": bool,
     "single_process": dict,
     "unsupported": list,
+    "exchange": dict,
+}
+EXCHANGE: Mapping[str, tuple[object, ...]] = {
+    "grouping": ("buckets", "arrays", "whole"),
+    "overlaps": (True, False),
+    "in_flight": tuple(range(1, 1025)),
+    "buffers": (True, False),
 }
 OPTION = ("default", "help", "levels", "low", "high", "shapes")
 
@@ -82,7 +90,9 @@ def _deeper(declaration: Mapping[str, Any]) -> str:
     return (
         _among("kinds", declaration["kinds"], kind_names())
         or _among("strategies", declaration["strategies"], STRATEGIES)
+        or _among("precisions", declaration.get("precisions", ()), PRECISIONS)
         or ("" if isinstance(declaration["layers"], list) or declaration["layers"] == "all" else "has odd 'layers'")
+        or _exchange(declaration.get("exchange", {}))
         or next(filter(None, (_factor(name, fields) for name, fields in declaration["factors"].items())), "")
     )
 
@@ -90,6 +100,11 @@ def _deeper(declaration: Mapping[str, Any]) -> str:
 def _among(key: str, values: Iterable[object], right: Iterable[object]) -> str:
     wrong = [value for value in values if value not in tuple(right)]
     return f"has {wrong[0]!r} among {key!r} ({allowed(right)})" if wrong else ""
+
+
+def _exchange(habit: Mapping[str, object]) -> str:
+    wrong = [key for key, value in habit.items() if key != "by" and value not in EXCHANGE.get(key, ())]
+    return f"has an odd {wrong[0]!r} in 'exchange'" if wrong else ""
 
 
 def _factor(name: object, fields: object) -> str:

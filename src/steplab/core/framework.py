@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from steplab.core.declaration import read_declaration
 from steplab_worker.options import Option
@@ -21,6 +21,17 @@ class Refusal:
 
     when: Mapping[str, tuple[Any, ...]]
     because: str
+
+
+@dataclass(frozen=True)
+class ExchangeHabit:
+    """How a framework exchanges gradients: in which messages, and whether while backward still runs."""
+
+    by: str = ""  # what moves them, for people
+    grouping: Literal["buckets", "arrays", "whole"] = "whole"  # DDP's buckets, one message per array, or one for all
+    overlaps: bool = False
+    in_flight: int = 1  # messages at a time
+    buffers: bool = False  # whether rank 0's buffers are copied to all before the next forward pass
 
 
 @dataclass(frozen=True)
@@ -40,11 +51,13 @@ class Framework:
     debian: tuple[str, ...] = ()
     roles: Mapping[str, int | str] = field(default_factory=dict)  # auxiliary processes beside several ranks
     launcher: str = "local"  # what starts several ranks: a file in runner/ranks/launchers, or an extension
+    precisions: tuple[str, ...] = ("float32",)
     doors: str = ""  # what listens, without a password, where ranks get no private network
     caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
     strategies_apart: bool = False  # a group of ranks serves one strategy only
     single_process: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     unsupported: tuple[Refusal, ...] = ()
+    exchange: ExchangeHabit = ExchangeHabit()
 
     @property
     def needs_environment(self) -> bool:
@@ -89,9 +102,11 @@ def read_framework(name: str, file: Path) -> Framework:
         debian=tuple(declared.get("debian", ())),
         roles=declared.get("roles", {}),
         launcher=declared.get("launcher", "local"),
+        precisions=tuple(declared.get("precisions", ("float32",))),
         doors=declared.get("doors", ""),
         caches=tuple(declared.get("caches", ())),
         strategies_apart=declared.get("strategies_apart", False),
+        exchange=ExchangeHabit(**declared.get("exchange", {})),
         single_process=_listed(declared.get("single_process", {})),
         unsupported=tuple(
             Refusal(_listed(refusal["when"]), refusal["because"]) for refusal in declared.get("unsupported", ())

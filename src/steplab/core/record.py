@@ -5,6 +5,7 @@ Format history
 2  mode `overlap`, t_md, epochs, what GPUs did, throttling, clock offsets; all optional, so that 1 stays readable
 3  the environment variables that the ranks saw, steplab among the versions; optional, so that 2 stays readable
 4  several hosts: each one's machine, versions and other programs, each rank's place; optional, so that 3 stays readable
+   since then, optional too: `choice`, why an adaptive design chose the trial
 """
 
 from __future__ import annotations
@@ -154,6 +155,13 @@ class Energy(_Part):
     provenance: Literal["rapl", "nvml", "estimated", "none"] = "none"
 
 
+class Choice(_Part):
+    """Why an adaptive design chose the trial, and in which batch."""
+
+    batch: Count
+    why: str
+
+
 class Head(_Part):
     """Which trial a record is of and how it ended: what can be known without its times."""
 
@@ -167,6 +175,7 @@ class Head(_Part):
     config: dict[str, Level]
     started: str
     seconds: Finite
+    choice: Choice | None = None  # of an adaptive design
 
 
 class Record(Head):

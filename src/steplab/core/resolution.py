@@ -36,6 +36,7 @@ class Resolved:
     prefetch: int
     network_options: dict[str, Level]
     framework_options: dict[str, Level]
+    precision: str = "float32"
     sample: str = ""  # of a data set of one's own: what its samples look like
 
     @property
@@ -92,6 +93,7 @@ def resolve(config: Config) -> Resolved:
         prefetch=int(full["prefetch"]),
         network_options=options(catalogue.network_options(network)),
         framework_options=options(catalogue.framework(framework).factors),
+        precision=str(full["precision"]),
         sample=str(config.get(SAMPLE, "")),
     )
 

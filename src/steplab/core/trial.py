@@ -18,6 +18,7 @@ from steplab_worker import kinds
 Level = bool | int | float | str
 Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
+PRECISIONS = ("float32", "bfloat16")
 STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
 
@@ -30,7 +31,7 @@ def kind_names() -> tuple[str, ...]:
     """What a trial can be; nothing is imported.
 
     >>> kind_names()
-    ('infer', 'step', 'train')
+    ('exchange', 'infer', 'step', 'train')
     """
     return tuple(kinds.names())
 

@@ -36,11 +36,7 @@ class Blocks:
 
     configurations: int
     design: Design
-
-    @property
-    def replicates(self) -> int:
-        """How many blocks there are."""
-        return self.design.replicates
+    replicates: int
 
     def size(self, replicate: int) -> int:
         """How many trials a block has."""

@@ -17,7 +17,7 @@ from steplab.core.trial import Trial, describe
 from steplab.design.configurations import Configurations
 from steplab.design.order import Blocks, Chosen, Order
 from steplab.design.possible import Possible
-from steplab.study.sections import Study
+from steplab.study.sections import Design, Study
 
 CODE_FACTORS = ("framework", "environment", *FACTORS)  # they decide which code of one's own a trial runs
 
@@ -120,7 +120,9 @@ class Plan(Sequence[PlannedTrial]):
 
 
 def plan(study: Study, own_code: OwnCode = NO_CODE) -> Plan:
-    """All trials: each replicate is a block that holds every configuration once, in its own random order.
+    """All trials, of an adaptive design all that it may choose from.
+
+    Each replicate is a block that holds every configuration once, in its own random order.
 
     Code of the study's own is part of its trials once it has been examined.
     """
@@ -137,7 +139,14 @@ def plan(study: Study, own_code: OwnCode = NO_CODE) -> Plan:
     if own_code.identities:
         kept = kept.extended(CODE_FACTORS, own_code.entries)
     _check(study, kept)
-    return Plan(kept, Blocks(len(kept), study.design), _shortage(study, len(drawn), len(kept)))
+    return Plan(
+        kept, Blocks(len(kept), study.design, _replicates(study.design)), _shortage(study, len(drawn), len(kept))
+    )
+
+
+def _replicates(design: Design) -> int:
+    """Blocks of a design; an adaptive one has as many as it may choose from."""
+    return design.most_replicates if design.type == "adaptive" else design.replicates
 
 
 def _shortage(study: Study, drawn: int, kept: int) -> str:

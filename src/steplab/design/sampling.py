@@ -44,15 +44,15 @@ def _values(span: Range, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] 
     return np.minimum(values.astype(np.int64), int(span.high)) if span.integer else values
 
 
-def collect(study: Study, batch: Callable[[], Points], possible: Possible) -> Configurations:
-    """Batches of points until n different possible configurations are there, or there are no more."""
-    n = study.design.n or 1
-    points, new = _new(study, np.empty((0, len(study.factors))), batch(), possible)
+def collect(study: Study, batch: Callable[[], Points], possible: Possible, number: int | None = None) -> Configurations:
+    """Batches of points until so many different possible configurations are there, or there are no more."""
+    n = number or study.design.n or 1
+    points, new = _new(study, np.empty((0, len(study.factors))), batch(), possible, n)
     enough = n if len(new) == n else min(n, _existing(study, possible))
     drawn, fruitless = n, 0
     while len(new) < enough and drawn < _MOST_POINTS and fruitless < _fruitless(n):
         before = len(new)
-        points, new = _new(study, points, batch(), possible)
+        points, new = _new(study, points, batch(), possible, n)
         drawn, fruitless = drawn + n, fruitless + 1 if len(new) == before else 0
     return new
 
@@ -62,7 +62,7 @@ def _fruitless(n: int) -> int:
     return max(1, min(_FRUITLESS, _FRUITLESS_POINTS // n))
 
 
-def _new(study: Study, points: Points, drawn: Points, possible: Possible) -> tuple[Points, Configurations]:
+def _new(study: Study, points: Points, drawn: Points, possible: Possible, n: int) -> tuple[Points, Configurations]:
     """The points with those drawn that are possible and different, at most n; and their configurations."""
     configurations = _at(study, drawn)
     mask = possible(configurations)
@@ -70,7 +70,7 @@ def _new(study: Study, points: Points, drawn: Points, possible: Possible) -> tup
         drawn, mask = np.concatenate([points, drawn]), np.concatenate([np.ones(len(points), bool), mask])
         configurations = _at(study, drawn)
     kept = np.flatnonzero(mask)
-    rows = kept[np.sort(configurations.take(kept).distinct(study.factors).first)[: study.design.n or 1]]
+    rows = kept[np.sort(configurations.take(kept).distinct(study.factors).first)[:n]]
     return drawn[rows], configurations.take(rows)
 
 

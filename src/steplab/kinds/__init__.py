@@ -27,6 +27,6 @@ def every() -> list[type[TrialKind]]:
     """All kinds, by name.
 
     >>> [kind.name for kind in every()]
-    ['infer', 'step', 'train']
+    ['exchange', 'infer', 'step', 'train']
     """
     return [named(name) for name in names()]

@@ -72,6 +72,9 @@ class TrialKind:
             return f"{framework.title} has no trials of kind {cls.name!r} here, only {', '.join(framework.kinds)}"
         if cls.learns and strategy not in framework.strategies:
             return f"{framework.title} has no strategy {strategy!r} here, only {', '.join(framework.strategies)}"
+        if resolved.precision not in framework.precisions:
+            known = ", ".join(framework.precisions)
+            return f"{framework.title} has no precision {resolved.precision!r} here, only {known}"
         for refusal in framework.unsupported:
             if _matches(refusal.when, resolved, cls.ability):
                 return f"{framework.title}: {refusal.because}"

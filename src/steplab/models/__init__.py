@@ -124,8 +124,8 @@ def _imported(name: str, distribution: str) -> type[PerformanceModel]:
     """The class that an entry point offers; whatever goes wrong in another's package is one sentence."""
     where = f"model {name!r} of {distribution}"
     with parsing("it cannot be imported", where, ModelError):
-        found = entry_points(GROUP)[name].load()
-        model = getattr(found, "MODEL", found)
+        offer = entry_points(GROUP)[name].load()
+        model = getattr(offer, "MODEL", offer)
         base = importlib.import_module(f"{__name__}.base").PerformanceModel
     if not (isinstance(model, type) and issubclass(model, base)):
         raise ModelError("it is no subclass of steplab.models.base.PerformanceModel", where=where)

@@ -23,7 +23,8 @@ OFFERED = {"compare": 0, "report": 5}
 READABLE = offered("auto")
 PHYSICS = "hybrid"
 # Another model must be better than the physics by this share of its error, and by one standard error. Judged at fewer
-# borders than `ENOUGH`, little is known of how models extrapolate: then it must halve the error.
+# borders than `ENOUGH`, or at none of a factor that varies, little is known of how models extrapolate: then it must
+# halve the error.
 MARGIN, FEW_MARGIN, ENOUGH = 0.1, 0.5, 6
 # Choosing needs fewer rows than fitting what was chosen.
 MOST_ROWS = 300
@@ -49,8 +50,10 @@ class Candidate:
         return float(np.mean(known)) if known and not self.reason else np.inf
 
 
-def chosen_candidate(trials: Sequence[Candidate]) -> Candidate:
+def chosen_candidate(trials: Sequence[Candidate], *, unjudged: bool = False) -> Candidate:
     """The physics, or the best of the others if it is clearly better: by a margin, and by one standard error.
+
+    `unjudged` says that some factor has no border inside its range at which models could be judged.
 
     >>> chosen_candidate([Candidate("hybrid", 5.0, 5.0, "", (5, 5)), Candidate("linear", 4.9, 4.9, "", (4, 5.8))]).model
     'hybrid'
@@ -60,15 +63,15 @@ def chosen_candidate(trials: Sequence[Candidate]) -> Candidate:
     if physics is None or best is physics:
         return best
     gain = physics.error - best.error
-    margin = MARGIN if len(physics.each) - RANDOM_FOLDS >= ENOUGH else FEW_MARGIN
+    margin = FEW_MARGIN if unjudged or len(physics.each) - RANDOM_FOLDS < ENOUGH else MARGIN
     return best if gain > max(margin * physics.error, _standard_error(physics, best)) else physics
 
 
-def _standard_error(one: Candidate, other: Candidate) -> float:
+def _standard_error(physics: Candidate, other: Candidate) -> float:
     """Of the mean difference of two candidates over the same splits."""
-    if len(one.each) != len(other.each) or len(one.each) < 2:
+    if len(physics.each) != len(other.each) or len(physics.each) < 2:
         return 0.0
-    differences = np.subtract(one.each, other.each)
+    differences = np.subtract(physics.each, other.each)
     return float(np.std(differences, ddof=1) / math.sqrt(len(differences)))
 
 
@@ -77,8 +80,8 @@ class Auto(PerformanceModel):
 
     The error is relative to the measured value. Half of it comes from random folds, half from rows beyond borders
     inside the range of up to three numeric factors, those of the scale before others. Clearly better is less by a
-    tenth (by half, if there are fewer than six borders) and by one standard error. Models that search for their terms
-    are tried with up to three numeric columns, or if they are named.
+    tenth (by half, if there are fewer than six borders or a factor of the scale has two values) and by one standard
+    error. Models that search for their terms are tried with up to three numeric columns, or if they are named.
     """
 
     array_options: ClassVar[Mapping[str, Any]] = {"among": ("linear", "quadratic")}  # all of them would take minutes
@@ -102,7 +105,9 @@ class Auto(PerformanceModel):
             rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
         few, group = frame.iloc[rows].reset_index(drop=True), None if groups is None else groups[rows]
         self.trials_ = tuple(self._tried(name, few, y[rows], group) for name in self._candidates())
-        best = chosen_candidate(self.trials_)
+        # Two values have no border between them, and what models make of them differs most outside.
+        unjudged = any(frame[c].nunique() == 2 for c in self.roles_.extrinsic)
+        best = chosen_candidate(self.trials_, unjudged=unjudged)
         if not np.isfinite(best.error):
             raise ModelError("no readable model could be fitted", hint=self.trials_[0].reason)
         self.chosen_ = self._candidate(best.model, frame, y, groups)
@@ -123,10 +128,10 @@ class Auto(PerformanceModel):
     ) -> PerformanceModel:
         # A search that is cut short ranks a model well enough; the chosen one is then fitted in full.
         options = load_model_class(name).quick_options if quick else {}
-        made = load_model_class(name)(*asdict(self.roles_).values(), **options)
-        made.roles_, made.target_ = self.roles_, self.target_
-        made._learn(frame.reset_index(drop=True), y, groups)
-        return made
+        model = load_model_class(name)(*asdict(self.roles_).values(), **options)
+        model.roles_, model.target_ = self.roles_, self.target_
+        model._learn(frame.reset_index(drop=True), y, groups)
+        return model
 
     def _tried(self, name: str, frame: pd.DataFrame, y: Array, groups: Array | None) -> Candidate:
         try:
@@ -197,12 +202,12 @@ class Auto(PerformanceModel):
     def _restore(self, state: Mapping[str, Any]) -> None:
         if state["chosen"] == self.name():
             raise ValueError("the chosen model is the one that chooses")
-        made = saved_model_class(state["chosen"], state.get("provider"))(*asdict(self.roles_).values())
-        made.roles_, made.range_, made.levels_ = self.roles_, self.range_, self.levels_
-        made.target_, made.rows_ = self.target_, self.rows_
-        made._restore(state["state"])
-        self.chosen_, self.trials_ = made, tuple(_candidate_from(trial) for trial in state["trials"])
-        if made.name() not in {trial.model for trial in self.trials_}:
+        model = saved_model_class(state["chosen"], state.get("provider"))(*asdict(self.roles_).values())
+        model.roles_, model.range_, model.levels_ = self.roles_, self.range_, self.levels_
+        model.target_, model.rows_ = self.target_, self.rows_
+        model._restore(state["state"])
+        self.chosen_, self.trials_ = model, tuple(_candidate_from(trial) for trial in state["trials"])
+        if model.name() not in {trial.model for trial in self.trials_}:
             raise ValueError("the chosen model was not tried")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
+from steplab.core.blas import one_thread
 from steplab.core.errors import ModelError, NotEnoughData, allowed
 from steplab.core.parsing import parsing
 from steplab.models import model_name, provider
@@ -28,7 +29,6 @@ from steplab.models.held_out.intervals import excess
 from steplab.models.parameter import Parameter
 from steplab.models.refusals import NotFitted
 from steplab.models.saved_parts import bounds, numbers, require_different, require_finite, strings
-from steplab.models.solvers.threads import one_thread
 
 __all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers"]
 
@@ -126,14 +126,16 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _spread(self, frame: pd.DataFrame) -> Array:
         """The factor by which the interval widens: 1 inside of the measured range, NaN where the data cannot tell."""
         wider = np.ones(len(frame))
+        beyond = {c: distance(frame[c].to_numpy(float), low, high) for c, (low, high) in self.range_.items()}
+        if not any((far > NEXT_TO_NOTHING).any() for far in beyond.values()):
+            return wider  # how errors grow outside is learned only for rows that are there
         growth = self.growth()
         for column, (low, high) in self.range_.items():
-            values = frame[column].to_numpy(float)
             if growth is None:
-                wider += 2 * excess(values, low, high)
+                wider += 2 * excess(frame[column].to_numpy(float), low, high)
                 continue
-            rate, beyond = growth.get(column), distance(values, low, high)
-            wider += np.where(beyond > NEXT_TO_NOTHING, np.nan, 0.0) if rate is None else rate * beyond
+            rate, far = growth.get(column), beyond[column]
+            wider += np.where(far > NEXT_TO_NOTHING, np.nan, 0.0) if rate is None else rate * far
         return wider
 
     def _border_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> PerformanceModel:

@@ -20,7 +20,7 @@ from steplab.models.formulas.formula import Formula
 from steplab.models.solvers import parameter_intervals
 from steplab.models.solvers.penalty import SCAN, parse_penalty
 from steplab.models.solvers.power_search import search
-from steplab.models.solvers.prepare import Prepared, counted, prepare
+from steplab.models.solvers.prepare import Prepared, counted, distinct_values, prepare
 from steplab.models.solvers.varpro import Array, Penalty, mean_loss
 
 OFFERED = {"auto": 20, "compare": 0, "report": 40}
@@ -47,16 +47,16 @@ class Generic(PerformanceModel):
 
     def __init__(
         self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
-        loss: str = "absolute", penalty: str = "none", starts: int = 1, seed: int = 0, form: str = "steps",
+        loss: str = "absolute", penalty: str = "none", starts: int = 0, seed: int = 0, form: str = "steps",
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic)
         self.loss, self.penalty, self.starts, self.seed, self.form = loss, penalty, starts, seed, form
 
     def _rows_needed(self, frame: pd.DataFrame) -> int:
-        distinct = {c: frame[c].nunique() for c in self.roles_.columns}
+        distinct = distinct_values({c: frame[c].to_numpy() for c in self.roles_.columns})
         inner = sum(2 if distinct[c] > 2 else distinct[c] - 1 for c in self.roles_.intrinsic)
         levels = sum(distinct[c] - 1 for c in self.roles_.categorical)
-        counts = sum(map(len, counted(frame, self.roles_))) if self.form == "steps" else 0
+        counts = len(counted(frame, self.roles_)) if self.form == "steps" else 0
         return inner + levels + sum(distinct[c] > 1 for c in self.roles_.extrinsic) + counts + 3
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
@@ -74,16 +74,17 @@ class Generic(PerformanceModel):
     def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         """Set the parameters with their intervals, and each row's prediction without that row."""
         columns = {c: frame[c].to_numpy() for c in self.roles_.columns}
-        made = parameter_intervals.slopes(self.expression_, columns, ours=self.form == "steps")
-        jacobian = np.column_stack([slope.column for slope in made]) if made else np.zeros((len(y), 0))
+        slopes = parameter_intervals.slopes(self.expression_, columns, ours=self.form == "steps")
+        jacobian = np.column_stack([slope.column for slope in slopes]) if slopes else np.zeros((len(y), 0))
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
         predicted = self.expression_.predict(columns)
         known = parameter_intervals.evidence(jacobian, predicted, y, unit, self.loss == "squared")
-        covered, flatness = parameter_intervals.covariance(known, groups)
+        bread = parameter_intervals.bread(known)
+        covered = parameter_intervals.covariance(known, groups, bread)
         clusters = len(y) if groups is None else len(np.unique(groups))
-        found = parameter_intervals.parameters(made, covered, flatness, clusters - len(made))
-        self.parameters_ = _with_undetermined(found, self.expression_)
-        self.left_out_ = np.asarray(predicted - parameter_intervals.held_out_shift(known))
+        parameters = parameter_intervals.parameters(slopes, covered, bread.flatness, clusters - len(slopes))
+        self.parameters_ = _with_undetermined(parameters, self.expression_)
+        self.left_out_ = np.asarray(predicted - parameter_intervals.held_out_shift(known, bread))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         # Replicates that share a configuration must leave together: only refitting shows that.
@@ -114,16 +115,17 @@ class Generic(PerformanceModel):
         self.penalty_ = Penalty(**state["penalty"])
 
     def _require_columns(self) -> None:
-        made, roles = self.expression_, self.roles_
-        fits = set(made.coef) == set(roles.intrinsic) and set(made.scale) == set(roles.extrinsic)
-        fits = fits and {*made.steps, *made.logs} <= set(roles.numeric)
-        if not fits or {c: tuple(v) for c, v in made.levels.items()} != self.levels_:
+        expression, roles = self.expression_, self.roles_
+        fits = set(expression.coef) == set(roles.intrinsic) and set(expression.scale) == set(roles.extrinsic)
+        per_node = () if expression.per_node is None else (expression.per_node.workers, expression.per_node.nodes)
+        fits = fits and {*expression.steps, *expression.logs, *per_node} <= set(roles.numeric)
+        if not fits or {c: tuple(v) for c, v in expression.levels.items()} != self.levels_:
             raise ValueError("the expression does not match the columns")
 
 
-def _with_undetermined(found: list[Parameter], expression: Expression) -> list[Parameter]:
+def _with_undetermined(determined: list[Parameter], expression: Expression) -> list[Parameter]:
     """The parameters in the order of the expression, with those that the data say nothing about."""
-    have = {(parameter.name, parameter.symbol): parameter for parameter in found}
+    have = {(parameter.name, parameter.symbol): parameter for parameter in determined}
     wanted: list[tuple[str, str, float, float, float | None]] = []
     for c, a in expression.coef.items():
         wanted += [(c, "a", a, 0.0, None), (c, "p", expression.power[c], -5.0, 5.0)]
@@ -134,6 +136,8 @@ def _with_undetermined(found: list[Parameter], expression: Expression) -> list[P
     wanted.append(("constant", "C", expression.constant, 0.0, None))
     wanted += [(f"{c} > 1", "s", cost, 0.0, None) for c, cost in expression.steps.items()]
     wanted += [(f"ln {c}", "g", cost, 0.0, None) for c, cost in expression.logs.items()]
+    if expression.per_node is not None:
+        wanted.append((f"ln {expression.per_node.name}", "g", expression.per_node.cost, 0.0, None))
     return [
         have.get((name, symbol), Parameter(name, symbol, value, low if np.isfinite(low) else None, high, False))
         for name, symbol, value, low, high in wanted

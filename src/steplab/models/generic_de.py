@@ -73,7 +73,7 @@ class GenericDE(Generic):
 
     def _evolved(self, problem: Problem, seed: int) -> PowersPoint:
         low, high, objective = objective_of(problem)
-        found = differential_evolution(
+        evolution = differential_evolution(
             objective,
             Bounds(low, high),
             rng=np.random.default_rng(seed),
@@ -81,9 +81,9 @@ class GenericDE(Generic):
             popsize=self.popsize,
         )
         split = len(problem.low)
-        theta, coef = np.asarray(found.x[:split]), np.asarray(found.x[split:])
+        theta, coef = np.asarray(evolution.x[:split]), np.asarray(evolution.x[split:])
         basis = problem.basis(theta)
-        return PowersPoint(theta, coef, basis, problem.y - basis @ coef, float(found.fun))
+        return PowersPoint(theta, coef, basis, problem.y - basis @ coef, float(evolution.fun))
 
 
 def objective_of(problem: Problem) -> tuple[Array, Array, Callable[[Array], float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,12 @@ class GradientBoosting(TunedModel):
         )  # fmt: skip
         with config_context(**UNCHECKED):
             return from_estimators(boosted.fit(X, z).estimators_[:, 0])
+
+    def _train_all(self, X: Array, z: Array, settings: Sequence[Setting]) -> list[Trees]:
+        """Fewer trees are the first of more: one run for each depth gives all numbers of trees."""
+        most = {setting["max_depth"]: max(settings, key=lambda other: other["trees"])["trees"] for setting in settings}
+        runs = {depth: self._train(X, z, {"trees": trees, "max_depth": depth}) for depth, trees in most.items()}
+        return [runs[setting["max_depth"]].first(int(setting["trees"])) for setting in settings]
 
     def _answer(self, learned: Trees, X: Array, inside: Array) -> Array:
         return np.asarray(RATE * learned.each(X).sum(1))

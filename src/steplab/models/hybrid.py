@@ -25,16 +25,19 @@ from steplab.models.learned.kriging import Kriging, learn, nothing, with_lengths
 OFFERED = {"auto": 10, "compare": 0, "report": 50}
 # Residuals beyond four typical ones are outliers; the correction must not chase them.
 OUTLIER = 4 * 1.4826
+# Beyond the measured range this share of the correction stays what it is at the border, and the rest fades.
+STAYING = 0.5
 
 
 class Hybrid(PerformanceModel):
     """t = (C^γ + S^γ)^(1/γ) · correction: see `_physics` for the law of compute C and communication S.
 
-    The correction is a smooth function of the factors that fades to 1 beyond the measured range; `law` is the
-    formula without it. `workers`, `batch` and `nodes` name the columns that the law needs; left empty they
-    are recognised by their names, "none" switches one off. `scaling` is "weak" if each worker has a batch of
-    its own, "strong" if they share it; left empty, the better fit decides. With a column of nodes the time is the
-    geometric mean of this law and that of one collective over all workers; `blend=False` leaves the latter out.
+    The correction is a smooth function of the factors; beyond the measured range half of it fades, and half stays what
+    it is at the border. `law` is the formula without it. `workers`, `batch` and `nodes` name the columns that the
+    law needs; left empty they are recognised by their names, "none" switches one off. `scaling` is "weak" if each
+    worker has a batch of its own, "strong" if they share it; left empty, the better fit decides. With a column of
+    nodes the time is the geometric mean of this law and that of one collective over all workers; `blend=False`
+    leaves the latter out.
     """
 
     needs_positive_target: ClassVar[str] = "it describes times, which are positive"
@@ -43,6 +46,8 @@ class Hybrid(PerformanceModel):
     theta_: Array
     flat_: FlatLaw | None  # where there is a column of nodes: the law with all workers as equals
     correction_: Kriging
+    staying_: float  # the share of the correction that stays beyond the border; 0 in files from before
+    held_: dict[str, tuple[float, float]]  # where that border is
     errors_: Array
 
     def __init__(
@@ -72,6 +77,7 @@ class Hybrid(PerformanceModel):
         at = self.law_.inputs(frame)
         self.errors_ = physics.uncertainty(self.law_, self.theta_, at, y)
         self.flat_ = flat_law(self.law_, frame, y) if self._blends(frame) else None
+        self.staying_, self.held_ = STAYING, self.range_
         place = self._places(frame)
         self.correction_ = learn(place, self._left(frame, y)) if self.correct else nothing(place.shape[1])
 
@@ -109,27 +115,48 @@ class Hybrid(PerformanceModel):
         limit = OUTLIER * max(float(np.median(np.abs(left))), 1e-9)
         return np.asarray(np.clip(left, -limit, limit))
 
-    def _place_nodes(self) -> list[Node]:
-        """The coordinates of the correction: factors in units of their measured range, logarithmic where positive."""
+    def _place_nodes(self, *, held: bool = False) -> list[Node]:
+        """The coordinates of the correction: factors in units of their measured range, logarithmic where positive.
+
+        With `held` they stop at the border.
+        """
         nodes = []
         for name, (low, high) in self.range_.items():
+            value = column(name)
+            if held:
+                border = self.held_[name]
+                value = op("min", op("max", value, number(border[0])), number(border[1]))
             if high > low > 0:
-                size = op("log", op("max", column(name), number(low * 1e-3)))
+                size = op("log", op("max", value, number(low * 1e-3)))
                 nodes.append(_share(size, np.log(low), np.log(high)))
             elif high > low:
-                nodes.append(_share(column(name), low, high))
+                nodes.append(_share(value, low, high))
         for name, known in self.levels_.items():
             if len(known) > 1:
-                nodes += [level(name, {other: float(other == one) for other in known}) for one in known]
+                nodes += [level(name, {other: float(other == chosen) for other in known}) for chosen in known]
         return nodes
 
-    def _places(self, frame: pd.DataFrame) -> Array:
+    def _places(self, frame: pd.DataFrame, *, held: bool = False) -> Array:
         """Those coordinates for each row."""
-        columns = [Formula(node).evaluate(frame) for node in self._place_nodes()]
+        columns = [Formula(node).evaluate(frame) for node in self._place_nodes(held=held)]
         return np.column_stack(columns) if columns else np.empty((len(frame), 0))
 
+    def _correction(self, frame: pd.DataFrame) -> Array:
+        """The logarithm of what the law is multiplied by."""
+        fading = self.correction_.predict(self._places(frame))
+        if not self.staying_:
+            return fading
+        staying = self.correction_.predict(self._places(frame, held=True))
+        return np.asarray((1 - self.staying_) * fading + self.staying_ * staying)
+
+    def _correction_node(self) -> Node | None:
+        """The same as a piece of a formula."""
+        fading = self.correction_.node(self._place_nodes(), 1 - self.staying_)
+        staying = self.correction_.node(self._place_nodes(held=True), self.staying_) if self.staying_ else None
+        return fading if fading is None or staying is None else op("add", fading, staying)
+
     def _predict(self, frame: pd.DataFrame) -> Array:
-        return np.asarray(self._law_time(frame) * np.exp(self.correction_.predict(self._places(frame))))
+        return np.asarray(self._law_time(frame) * np.exp(self._correction(frame)))
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         """Refits from the full solution, with the correction's lengths kept: quick, and still unseen."""
@@ -142,10 +169,14 @@ class Hybrid(PerformanceModel):
     def _border_copy(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Hybrid:
         """Refits with the kind of law and the correction's lengths kept."""
         # From the usual values, not from the full solution: that would know what lies beyond the border.
-        return self._refitted(frame.reset_index(drop=True), y, None)
+        held = {c: (float(frame[c].min()), float(frame[c].max())) for c in self.range_}
+        return self._refitted(frame.reset_index(drop=True), y, None, held)
 
-    def _refitted(self, frame: pd.DataFrame, y: Array, start: Array | None) -> Hybrid:
+    def _refitted(
+        self, frame: pd.DataFrame, y: Array, start: Array | None, held: dict[str, tuple[float, float]] | None = None
+    ) -> Hybrid:
         other = copy(self)
+        other.held_ = held or self.held_
         at = self.law_.inputs(frame)
         other.theta_ = physics.fit_law(self.law_, at, y, start, quick=True)
         if self.flat_ is not None:
@@ -158,7 +189,7 @@ class Hybrid(PerformanceModel):
 
     def formula(self) -> Formula:
         """The law times the local correction, which is a sum of bumps at measured points."""
-        return Formula(corrected(self.law().tree, self.correction_.node(self._place_nodes())))
+        return Formula(corrected(self.law().tree, self._correction_node()))
 
     def law(self) -> Formula:
         """The law alone: what is left far from the measured points."""
@@ -179,22 +210,26 @@ class Hybrid(PerformanceModel):
                 "points": self.correction_.points.tolist(), "weights": self.correction_.weights.tolist(),
                 "lengths": self.correction_.lengths.tolist(), "signal": self.correction_.signal,
                 "noise": self.correction_.noise,
-            },
+            } | ({"staying": self.staying_} if self.staying_ else {}),
         } | kinds | flat  # fmt: skip
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        parts, made = Parts(**state["parts"]), tuple(Factor(**factor) for factor in state["factors"])
-        used = {*parts.columns, *(factor.column for factor in made)}
+        parts, factors = Parts(**state["parts"]), tuple(Factor(**factor) for factor in state["factors"])
+        used = {*parts.columns, *(factor.column for factor in factors)}
         if not used <= set(self.roles_.columns):
             raise ValueError("the law names columns that the model does not have")
         # Files from before know the usual law only.
         kinds = (bool(state.get("linear", False)), bool(state.get("contended", False)) and bool(parts.workers))
-        self.law_ = StepLaw(parts, made, False, *kinds)
+        self.law_ = StepLaw(parts, factors, False, *kinds)
         unknowns = len(self.law_.names)
         self.theta_, self.errors_ = numbers(state["theta"], unknowns), numbers(state["errors"], unknowns)
         # Files from before know one law only.
         self.flat_ = FlatLaw.from_document(state["flat"], self.law_) if state.get("flat") else None
         saved = state["correction"]
+        # Of files from before all of it fades.
+        self.staying_, self.held_ = float(saved.get("staying", 0.0)), self.range_
+        if not 0 <= self.staying_ <= 1:
+            raise ValueError("the staying share of the correction is damaged")
         lengths = numbers(saved["lengths"], len(self._place_nodes()))
         if np.any(lengths <= 0):
             raise ValueError("a length of the correction is not positive")

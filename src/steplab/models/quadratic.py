@@ -59,10 +59,10 @@ class Quadratic(Regression):
             return self._product(*term.columns)
         return super()._regressor(term)
 
-    def _product(self, one: str, other: str) -> Node:
+    def _product(self, first: str, other: str) -> Node:
         """x·y within the measured range; beyond it the tangent plane x·y° + x°·y − x°·y° at the border x°, y°."""
-        (x, x_held), (y, y_held) = ((self._size(column(c), c), self._size(self._held(c), c)) for c in (one, other))
-        if one == other:
+        (x, x_held), (y, y_held) = ((self._size(column(c), c), self._size(self._held(c), c)) for c in (first, other))
+        if first == other:
             return op("mul", x_held, op("sub", op("mul", number(2), x), x_held))
         mixed = op("add", op("mul", x, y_held), op("mul", x_held, y))
         return op("sub", mixed, op("mul", x_held, y_held))

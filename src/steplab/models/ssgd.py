@@ -38,11 +38,11 @@ REGRESSORS = {
 
 
 def _regressor(name: str, b: Array, n: Array) -> Array:
-    made = {
+    regressors = {
         "one": np.ones(len(b)), "many": (n > 1).astype(float), "b": b, "bN": b * n, "b/N": b / n,
         "latency": n - 1, "bandwidth": (n - 1) / n, "b many": b * (n > 1),
     }  # fmt: skip
-    return np.asarray(made[name])
+    return np.asarray(regressors[name])
 
 
 class SSGD(PerformanceModel):
@@ -112,8 +112,8 @@ class SSGD(PerformanceModel):
         have = [c for c in LAWS if c in frame.columns and np.isfinite(frame[c].to_numpy(float)).all()]
         if {*LAYERED, EXCHANGE} <= set(have):
             zero = np.zeros(len(y))
-            made = {c: frame[c].to_numpy(float) if c in have else zero for c in LAWS}
-            return made | {"t_c": np.maximum(made["t_c"] - made["t_wait"], 0.0)}
+            phases = {c: frame[c].to_numpy(float) if c in have else zero for c in LAWS}
+            return phases | {"t_c": np.maximum(phases["t_c"] - phases["t_wait"], 0.0)}
         return {"total": y}
 
     def _best_overlap(self, frame: pd.DataFrame, y: Array) -> str:
@@ -129,12 +129,12 @@ class SSGD(PerformanceModel):
 
     def _predict(self, frame: pd.DataFrame) -> Array:
         b, n = self._axes(frame)
-        cases, made = self._cases(frame), np.empty(len(frame))
+        cases, times = self._cases(frame), np.empty(len(frame))
         for case in set(cases.tolist()):
             rows = cases == case
             laws = self.laws_.get(case, self.laws_[""])
-            made[rows] = composed(_evaluated(laws, b[rows], n[rows]), self.overlap_)
-        return made
+            times[rows] = composed(_evaluated(laws, b[rows], n[rows]), self.overlap_)
+        return times
 
     def formula(self) -> Formula | None:
         """The composed laws; with several combinations of categories there is no single formula."""
@@ -151,12 +151,12 @@ class SSGD(PerformanceModel):
     def _regressor_nodes(self, name: str) -> list[Node]:
         b, n = (column(name) if name else number(1) for name in self._columns())
         rest = op("sub", n, number(1))
-        made = {
+        regressors = {
             "one": [], "b": [b], "bN": [b, n], "b/N": [op("div", b, n)],
             "latency": [rest], "bandwidth": [op("div", rest, n)], "many": [op("min", rest, number(1))],
             "b many": [b, op("min", rest, number(1))],
         }  # fmt: skip
-        return made[name]
+        return regressors[name]
 
     def parameters(self) -> list[Parameter]:
         """The coefficients of every phase, in seconds per unit of its regressor."""

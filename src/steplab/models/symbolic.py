@@ -68,8 +68,8 @@ class Symbolic(PerformanceModel):
             self.tree_ = number(float(np.median(z)))
             return
         order = np.random.default_rng(0).permutation(len(z))
-        found = expressions(scaled.to_numpy()[order], z[order], self.evaluations)
-        self.tree_ = self._best(found, scaled, z, weight, groups)
+        trees = expressions(scaled.to_numpy()[order], z[order], self.evaluations)
+        self.tree_ = self._best(trees, scaled, z, weight, groups)
 
     def _scaled(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The varying columns over their typical values, named X1, X2 and so on."""
@@ -80,8 +80,8 @@ class Symbolic(PerformanceModel):
         z = y / self.unit_ / multiplier(frame, self.factors_)
         return z, 1 / z
 
-    def _best(self, found: list[Node], scaled: pd.DataFrame, z: Array, weight: Array, groups: Array | None) -> Node:
-        fitted = [refitted(tree, scaled, z, weight) for tree in found]
+    def _best(self, trees: list[Node], scaled: pd.DataFrame, z: Array, weight: Array, groups: Array | None) -> Node:
+        fitted = [refitted(tree, scaled, z, weight) for tree in trees]
         safe = [tree for tree in fitted if sane(tree, scaled, z)]
         if not safe:
             return number(float(np.median(z)))

@@ -40,17 +40,17 @@ def parse_configuration(text: str) -> dict[str, str]:
     >>> parse_configuration("batch_size=64, padding=same")
     {'batch_size': '64', 'padding': 'same'}
     """
-    made: dict[str, str] = {}
+    configuration: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if not (name and sign and value):
             raise ModelError(f"{part!r} is not of the form column=value", hint='write "batch_size=64,workers=4"')
-        if name in made:
+        if name in configuration:
             raise ModelError(f"column {name!r} is given twice")
-        made[name] = value
-    if not made:
+        configuration[name] = value
+    if not configuration:
         raise ModelError("the configuration is empty", hint='write "batch_size=64,workers=4"')
-    return made
+    return configuration
 
 
 def configurations(model: PerformanceModel, given: Sequence[dict[str, str]]) -> pd.DataFrame:

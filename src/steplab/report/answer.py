@@ -11,13 +11,13 @@ SECTIONS = {"configurations": "step-time", "scaling": "speed-up", "accuracy": "t
 
 
 @dataclass(frozen=True)
-class Said:
+class AnswerSentence:
     """A sentence of the answer and the section of the page that holds its evidence ("" for none)."""
 
     text: str
     evidence: str = ""
 
 
-def said(sentence: Sentence) -> Said:
+def on_page(sentence: Sentence) -> AnswerSentence:
     """A finding's sentence with the page's own name of the section that proves it."""
-    return Said(sentence.text, SECTIONS.get(sentence.evidence, sentence.evidence))
+    return AnswerSentence(sentence.text, SECTIONS.get(sentence.evidence, sentence.evidence))

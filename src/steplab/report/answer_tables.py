@@ -37,12 +37,13 @@ def time_to_accuracy(data: ReportData) -> list[PageTable]:
     )  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            *(cell(one.factors.get(name)) for name in varied), STANDINGS[one.standing], one.reached, one.runs,
-            *_cells(one.seconds), *([None] * 3 if one.epochs is None else
-                                    [cell(one.epochs.median), cell(one.epochs.low), cell(one.epochs.high)]),
-            cell(one.best.median), cell(one.trained_s),
+            *(cell(config.factors.get(name)) for name in varied),
+            STANDINGS[config.standing], config.reached, config.runs, *_cells(config.seconds),
+            *([None] * 3 if config.epochs is None else
+              [cell(config.epochs.median), cell(config.epochs.low), cell(config.epochs.high)]),
+            cell(config.best.median), cell(config.trained_s),
         ]
-        for one in training.configurations
+        for config in training.configurations
     ]  # fmt: skip
     target = "" if training.target is None else f" of {100 * training.target:.3g} %"
     return [PageTable("time-to-accuracy", f"Time to the target accuracy{target}", columns, rows)]
@@ -61,11 +62,11 @@ def latencies(data: ReportData) -> list[PageTable]:
     )  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            *(cell(one.factors.get(name)) for name in varied), LATENCIES[one.standing],
-            *(value for name in QUANTILES for value in _cells(quantile(one, name))),
-            cell(one.throughput), one.trials, one.iterations,
+            *(cell(latency.factors.get(name)) for name in varied), LATENCIES[latency.standing],
+            *(value for name in QUANTILES for value in _cells(quantile(latency, name))),
+            cell(latency.throughput), latency.trials, latency.iterations,
         ]
-        for one in inference.latencies
+        for latency in inference.latencies
     ]  # fmt: skip
     return [PageTable("latencies", "Latency and throughput", columns, rows)]
 

@@ -14,13 +14,14 @@ from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group
 from steplab.core.trial import Level, plain_level
-from steplab.report.answer import Said, said
+from steplab.models.formulas.formula import Formula
+from steplab.report.answer import AnswerSentence, on_page
 from steplab.report.modelling import Modelled
+from steplab.report.planned import Planned
 from steplab.report.ranks import RankTimes, rank_times
 
 MOST_NOTES = 3
 MOST_SENTENCES = 6  # of an answer with models; its findings are never left out
-Profile = tuple[pd.DataFrame, str, tuple[str, ...]]  # seconds by layer, of which configuration, in which trials
 
 
 @dataclass(frozen=True)
@@ -66,31 +67,41 @@ class Tabled:
 
 
 @dataclass(frozen=True)
+class NetworkSliders:
+    """A step over a network as a formula, for the page's sliders: how far they go, and how sure it is."""
+
+    name: str
+    formula: Formula
+    ranges: Mapping[str, tuple[float, float]]
+    doubt: float  # a standard error, as a ratio's logarithm
+    command: str  # the same in a terminal, before `--at`
+
+
+@dataclass(frozen=True)
 class ReportData:
     """Everything a report shows."""
 
     title: str
     description: str
     analysis: Analysis
-    answer: list[Said]
+    answer: list[AnswerSentence]
     trials: pd.DataFrame
     factors: tuple[str, ...]
-    layers: pd.DataFrame  # layer, t_f, t_b: medians in seconds of one configuration
-    layers_of: str
     ranks: RankTimes | None
     unmeasured: list[Unmeasured]
     provenance: Provenance
     models: Modelled
     roofline: Roofline | None = None
+    planned: Planned = field(default_factory=Planned)
+    network: NetworkSliders | None = None
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # findings to print below a chart, by its id
 
 
 def gather(
     title: str, description: str, analysis: Analysis, tables: Tabled, provenance: Provenance, models: Modelled,
-    logs: Mapping[str, str], roofline: Roofline | None = None,
+    logs: Mapping[str, str], roofline: Roofline | None = None, planned: Planned | None = None,
 ) -> ReportData:  # fmt: skip
     """Gather a report's content from a study's tables, its models and the logs of failed trials."""
-    profile, of, _ = layer_profile(tables.trials, tables.layers, analysis)
     return ReportData(
         title=title,
         description=description,
@@ -98,14 +109,13 @@ def gather(
         answer=_answer(analysis, models),
         trials=tables.trials,
         factors=tables.factors,
-        layers=profile,
-        layers_of=of,
         ranks=rank_times(tables.trials, tables.iterations, analysis.varied),
         unmeasured=_unmeasured(tables.trials, tables.factors, logs),
         provenance=provenance,
         models=models,
         roofline=roofline,
-        notes=_notes(analysis, tables, roofline) | _model_notes(models),
+        planned=planned or Planned(),
+        notes=_notes(analysis, tables, roofline) | _model_notes(models) | _plan_notes(planned),
     )
 
 
@@ -114,13 +124,14 @@ def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dic
     uneven = analysis.imbalance[:MOST_NOTES]
     rows = tables.trials.set_index("trial") if uneven else tables.trials
     named = {
-        one.trial: ", ".join(f"{n}={plain_level(rows.at[one.trial, n])}" for n in analysis.varied) for one in uneven
+        finding.trial: ", ".join(f"{n}={plain_level(rows.at[finding.trial, n])}" for n in analysis.varied)
+        for finding in uneven
     }
     return {
         "speed-up": tuple(
-            f"{of_levels(one.factors, analysis.varied)}: {one.answer}" for one in analysis.why[:MOST_NOTES]
+            f"{of_levels(finding.factors, analysis.varied)}: {finding.answer}" for finding in analysis.why[:MOST_NOTES]
         ),
-        "imbalance": tuple(f"{named.get(one.trial, one.trial)}: {one.sentence}." for one in uneven),
+        "imbalance": tuple(f"{named.get(finding.trial, finding.trial)}: {finding.sentence}." for finding in uneven),
         "roofline": () if roofline is None else (roofline.title, *roofline.notes),
     }
 
@@ -128,6 +139,11 @@ def _notes(analysis: Analysis, tables: Tabled, roofline: Roofline | None) -> dic
 def _model_notes(models: Modelled) -> dict[str, tuple[str, ...]]:
     """What the models say, below the charts that show it."""
     return {evidence: (text,) for text, evidence in models.sentences()}
+
+
+def _plan_notes(planned: Planned | None) -> dict[str, tuple[str, ...]]:
+    """What was decided, below the chart that shows it."""
+    return {} if planned is None or planned.workers is None else {"workers-worth": (f"{planned.workers.why}.",)}
 
 
 def measured(trials: pd.DataFrame) -> pd.DataFrame:
@@ -145,29 +161,11 @@ def of_levels(levels: Mapping[str, Level], names: tuple[str, ...]) -> str:
     return ", ".join(f"{name}={levels[name]}" for name in names if name in levels) or "all"
 
 
-def layer_profile(trials: pd.DataFrame, layers: pd.DataFrame, analysis: Analysis) -> Profile:
-    """Median seconds of each layer in the fastest configuration that has them, in the network's order; its trials."""
-    nothing: Profile = pd.DataFrame(columns=["layer", "t_f", "t_b"]), "", ()
-    if not len(layers):
-        return nothing
-    timed = trials[trials["trial"].isin(layers["trial"].unique())]
-    for group in analysis.groups:
-        chosen = timed
-        for name, level in group.factors.items():
-            chosen = chosen[chosen[name] == level]
-        if len(chosen):
-            rows = layers[layers["trial"].isin(chosen["trial"])]
-            order = list(dict.fromkeys(rows["layer"]))
-            medians = rows.groupby("layer")[["t_f", "t_b"]].median().reindex(order).reset_index()
-            return medians, label(group, analysis.varied), tuple(chosen["trial"])
-    return nothing
-
-
-def _answer(analysis: Analysis, models: Modelled) -> list[Said]:
+def _answer(analysis: Analysis, models: Modelled) -> list[AnswerSentence]:
     """All findings, which answer first and say last how far to trust them; before that the models, if there is room."""
-    found = [said(sentence) for sentence in sentences(analysis)]
-    told = [Said(text, evidence) for text, evidence in models.sentences()]
-    return [*found[:-1], *told[: max(MOST_SENTENCES - len(found), 0)], found[-1]]
+    findings = [on_page(sentence) for sentence in sentences(analysis)]
+    told = [AnswerSentence(text, evidence) for text, evidence in models.sentences()]
+    return [*findings[:-1], *told[: max(MOST_SENTENCES - len(findings), 0)], findings[-1]]
 
 
 def _unmeasured(trials: pd.DataFrame, factors: tuple[str, ...], logs: Mapping[str, str]) -> list[Unmeasured]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from steplab.report.charts import (
+    deciding,
     effects,
     frameworks,
     imbalance,
@@ -119,5 +120,13 @@ CHARTS = (
         "forecast", "Scaling forecast", models.forecast,
         "Outside of the shaded range nobody has measured: the band widens, and the forecast is a guess.",
         "A forecast needs trials with at least two numbers of workers and a fitted model.",
+    ),
+    Chart(
+        "workers-worth", "How many workers pay", deciding.workers,
+        "Predicted throughput against the fewest workers; enough is where a further one brings less than half.", "",
+    ),
+    Chart(
+        "narrowing", "What the design did not know", deciding.narrowing,
+        "The uncertainty of the design's aim before each batch that it chose; the table tells why each trial.", "",
     ),
 )  # fmt: skip

@@ -121,10 +121,10 @@ class Server:
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE)
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_S)
             request = parse(head, self.hosts)
-            found = (await asyncio.to_thread(self.look)).get(request.path)
-            if found is None:
+            page = (await asyncio.to_thread(self.look)).get(request.path)
+            if page is None:
                 raise Refused(HTTPStatus.NOT_FOUND)
-            await _send(writer, *_success(request, found))
+            await _send(writer, *_success(request, page))
         except Refused as refused:
             await _send(writer, *_refusal(refused.status))
         except asyncio.LimitOverrunError:
@@ -173,10 +173,10 @@ async def serve(server: Server, host: str, port: int, ready: Callable[[int], Non
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     listening = await asyncio.start_server(server.answer, host, port, limit=LONGEST_HEAD, backlog=2048)
-    found = int(listening.sockets[0].getsockname()[1])
+    taken = int(listening.sockets[0].getsockname()[1])
     if server.hosts is not None:
-        server.hosts = allowed_hosts(host, found)
-    ready(found)
+        server.hosts = allowed_hosts(host, taken)
+    ready(taken)
     try:
         await stop.wait()
     finally:

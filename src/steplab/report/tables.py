@@ -13,7 +13,8 @@ TIMES = (ITERATION, *SHARES, *EXCHANGE_PARTS, "t_comm", "t_hidden", "t_exposed")
 
 def tables(data: ReportData) -> list[PageTable]:
     """All tables that have rows."""
-    usual = [configurations(data), anova(data), models(data), trials(data), failures(data), unsupported(data)]
+    usual = [configurations(data), anova(data), models(data), trials(data), choices(data), failures(data),
+             unsupported(data)]  # fmt: skip
     return [table.filled() for table in (*answer_tables(data), *usual) if table.rows]
 
 
@@ -56,6 +57,13 @@ def trials(data: ReportData) -> PageTable:
     shown = [name for name in (*wanted, *numeric, *worded) if name in frame]
     rows = [[cell(value) for value in row] for row in frame[shown].itertuples(index=False)] if len(frame) else []
     return PageTable("trials", "All trials", columns, rows)
+
+
+def choices(data: ReportData) -> PageTable:
+    """One row for each trial that an adaptive design chose, with the reason."""
+    columns = (Column("batch", "batch"), Column("trial", "trial", "text"), Column("why", "why this trial", "text"))
+    rows: list[list[Cell]] = [[choice.batch, choice.trial, choice.why] for choice in data.planned.choices]
+    return PageTable("choices", "Why these trials", columns, rows)
 
 
 def anova(data: ReportData) -> PageTable:

@@ -9,6 +9,7 @@ model whose own prediction differs from that is not offered.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from steplab.models.base import PerformanceModel
 from steplab.models.columns.roles import features
 from steplab.models.formulas.formula import Formula
 from steplab.models.held_out.ratio_intervals import MOST_HALF, RatioConformal
-from steplab.report.data import ReportData, measured
+from steplab.report.data import NetworkSliders, ReportData, measured
 from steplab.report.modelling import DEFAULT, Judged
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -31,6 +32,7 @@ Row = dict[str, str | float]
 def what_if(data: ReportData) -> dict[str, Any]:
     """The part of the page's document that its sliders work with."""
     models = [offered for offered in (offer(judged) for judged in data.models.judged) if offered is not None]
+    models += [offer_network(data.network)] if data.network is not None else []
     models.sort(key=lambda offered: offered["name"] != DEFAULT)
     ok = measured(data.trials)
     names = ("batch_size", "global_batch_size", "workers", "dataset")
@@ -38,7 +40,8 @@ def what_if(data: ReportData) -> dict[str, Any]:
     return {
         "models": models,
         "constants": {**constants, **_fastest(data)},
-        "strong": "global_batch_size" in data.factors or any(one.kind == "strong" for one in data.analysis.scaling),
+        "strong": "global_batch_size" in data.factors
+        or any(series.kind == "strong" for series in data.analysis.scaling),
         "samples": {name: count for name, count in data.provenance.samples.items() if count > 0},
         "levels": list(LEVELS),
     }
@@ -66,6 +69,25 @@ def offer(judged: Judged) -> dict[str, Any] | None:
         "columns": list(model.roles_.columns),
         "interval": interval_document(model),
     }  # fmt: skip
+
+
+def offer_network(sliders: NetworkSliders) -> dict[str, Any]:
+    """A network's document for the page: the interval is that of the method, however far the sliders go."""
+    halves = {str(level): sliders.doubt * NormalDist().inv_cdf((1 + level) / 2) for level in LEVELS}
+    sizes = {"typical": 1.0, "smallest": 1.0, "largest": 1.0, "floor": 0.0, "most": MOST_HALF, "power": 0.0}
+    growth = dict.fromkeys(sliders.ranges, 0.0)
+    return {
+        "name": sliders.name,
+        "target": "t_iter",
+        "formula": sliders.formula.text,
+        "tree": sliders.formula.tree,
+        "mape": None,
+        "range": {name: list(bounds) for name, bounds in sliders.ranges.items()},
+        "levels": {},
+        "columns": list(sliders.ranges),
+        "interval": {"kind": "ratio", "quantiles": halves, "growth": growth, **sizes},
+        "command": sliders.command,
+    }
 
 
 def interval_document(model: PerformanceModel) -> dict[str, Any]:

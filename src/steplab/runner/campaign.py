@@ -12,7 +12,7 @@ from typing import Protocol
 
 from steplab.core.errors import EnvironmentFault, StudyError
 from steplab.core.own_code import NO_CODE, OwnCode, is_own
-from steplab.core.record import Attempt, Record
+from steplab.core.record import Attempt, Choice, Record
 from steplab.core.resolution import Resolved, data_spec
 from steplab.design.plan import Plan, PlannedTrial
 from steplab.runner.attempt import Measured, Stopwatch, Task, attempt, not_run
@@ -27,6 +27,7 @@ from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.pool import Pool
 from steplab.runner.trial_record import repeat_command, trial_record
 from steplab.store import checkpoints, records
+from steplab.store.choices import choice_of
 from steplab.store.claims import Claims, Crowd
 from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study
@@ -70,6 +71,7 @@ class Campaign:
     cluster: Cluster = field(default_factory=ThisMachine)  # where its own groups are
     submission: str = ""  # of a laboratory inside an allocation
     admits: Callable[[PlannedTrial], bool] | None = None  # whether there is time for a trial; without it, always
+    more: Callable[[], Plan | None] | None = None  # of an adaptive design: what to run after these trials
 
     def run(self, stop: Stop, limit: int | None = None) -> None:
         """Run what has no record yet, at most `limit` trials."""
@@ -78,7 +80,7 @@ class Campaign:
         self._claims = Claims(self.folder, self._patience_s(), self.submission)
         checkpoints.sweep(self.folder)
         try:
-            for number, trial in enumerate(self._open_trials(stop)):
+            for number, trial in enumerate(self._all_trials(stop)):
                 self._run_one(trial)
                 if stop.asked or (limit is not None and number + 1 >= limit):
                     break
@@ -88,6 +90,13 @@ class Campaign:
             raise
         finally:
             self.cluster.close()
+
+    def _all_trials(self, stop: Stop) -> Iterator[PlannedTrial]:
+        """The trials, and those that are chosen after them."""
+        yield from self._open_trials(stop)
+        while self.more is not None and not stop.asked and (chosen := self.more()) is not None:
+            self.trials = chosen
+            yield from self._open_trials(stop)
 
     def _patience_s(self) -> float:
         """How long one trial can take at most, retries and starts included."""
@@ -156,8 +165,13 @@ class Campaign:
             if failure is None or failure.status not in RETRIED or len(failed) >= self.study.measure.retries:
                 command = repeat_command(self.folder, trial, self.modules)
                 record = trial_record(self.study, trial, measured, failed, command)
-                return record.model_copy(update={"own_code": self.own_code.parts(trial.config)})
+                parts = {"own_code": self.own_code.parts(trial.config), "choice": self._choice(trial)}
+                return record.model_copy(update=parts)
             failed.append(Attempt(status=failure.status, reason=failure.reason, seconds=measured.seconds))
+
+    def _choice(self, trial: PlannedTrial) -> Choice | None:
+        """Why the trial was chosen, if its design chooses."""
+        return choice_of(self.folder, trial.id) if self.study.design.type == "adaptive" else None
 
     def _attempt(self, trial: PlannedTrial) -> Measured:
         """Run a trial once on a warm or fresh group, unless its framework cannot."""

@@ -85,6 +85,7 @@ def trial_job(study: Study, trial: PlannedTrial, source: DataSource | None, chec
         optimizer=resolved.optimizer,
         learning_rate=resolved.learning_rate,
         augment=resolved.augment,
+        precision=resolved.precision,
         loader_workers=resolved.loader_workers,
         prefetch=resolved.prefetch,
         options=resolved.framework_options,

@@ -2,6 +2,7 @@
 
 study.toml     the study file, as it was run
 own_code.json  what identified the study's own code then; only where it has any
+choices/       which trials an adaptive design chose, batch by batch, and why
 records/       one file per finished trial; its presence is the fact that the trial is done
 claims/        which laboratory is at which trial just now; only advice
 slurm/         what was submitted to Slurm, how it ended, and which trials were lost with it
@@ -43,6 +44,11 @@ class StudyFolder:
     def own_code(self) -> Path:
         """What identified the study's own code."""
         return self.root / "own_code.json"
+
+    @property
+    def choices(self) -> Path:
+        """What an adaptive design chose."""
+        return self.root / "choices"
 
     @property
     def records(self) -> Path:
@@ -135,7 +141,7 @@ class StudyFolder:
 
     def must_hold_no_links(self) -> None:
         """Say so if anything that steplab uses here is a link; records are looked at one by one when they are read."""
-        files, places = (self.study, self.own_code), (self.records, self.claims, self.slurm)
+        files, places = (self.study, self.own_code), (self.records, self.claims, self.slurm, self.choices)
         own = (*files, *places, self.superseded, self.damaged, self.cache, self.checkpoints)
         links = [path for path in self._links(self.root) if path in own] or list(self._links(self.checkpoints))
         if links:

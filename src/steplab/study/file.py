@@ -219,8 +219,8 @@ class _Reader:
 
     def _range(self, name: str, value: dict[str, Any], option: Option, design: Design) -> Range:
         if design.type == "factorial":
-            hint = "list levels, or use type = 'random' or 'latin'"
-            raise self.fail("a range needs a random or latin design", hint, "factors", name)
+            hint = "list levels, or use type = 'random', 'latin' or 'adaptive'"
+            raise self.fail("a range needs a random, latin or adaptive design", hint, "factors", name)
         try:
             span = Range.model_validate(value)
         except ValidationError as errors:

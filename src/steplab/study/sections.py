@@ -18,7 +18,7 @@ from steplab.kinds.base import TrialKind
 
 
 class Range(Section):
-    """A numeric factor given by its range, for random and latin designs."""
+    """A numeric factor given by its range, for random, latin and adaptive designs."""
 
     low: int | float
     high: int | float
@@ -50,20 +50,55 @@ class About(Section):
     description: str = ""
 
 
+_ADAPTIVE = ("aim", "trials", "minutes", "tolerance", "difference", "target", "start", "batch")
+MOST_REPEATED, MOST_COMPARED = 5, 400  # measurements of one configuration, if the study does not say
+
+
 class Design(Section):
     """[design]: which configurations, how often, in which order."""
 
-    type: Literal["factorial", "random", "latin"] = "factorial"
+    type: Literal["factorial", "random", "latin", "adaptive"] = "factorial"
     n: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 3
     order: Literal["random", "given"] = "random"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    # Of an adaptive design: what it is for, what it may cost, and when it has learned enough.
+    aim: Literal["predict", "best", "scaling", "compare"] | None = None
+    trials: Annotated[int, Field(le=1_000_000)] | None = None
+    minutes: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    tolerance: Annotated[float, Field(gt=0, lt=1)] | None = None
+    difference: Annotated[float, Field(gt=0, lt=10)] | None = None
+    target: Literal["t_iter", "t_sample"] | None = None
+    start: Annotated[int, Field(ge=3, le=10_000)] | None = None
+    batch: Annotated[int, Field(ge=1, le=1000)] | None = None
 
     @model_validator(mode="after")
     def _counted(self) -> Design:
-        if (self.type == "factorial") != (self.n is None):
+        if (self.type in ("random", "latin")) != (self.n is not None):
             raise ValueError("n (the number of configurations) goes with type 'random' or 'latin', and only with them")
         return self
+
+    @model_validator(mode="after")
+    def _budgeted(self) -> Design:
+        own = [name for name in _ADAPTIVE if getattr(self, name) is not None]
+        if self.type != "adaptive":
+            if own:
+                raise ValueError(f"{own[0]} goes with type 'adaptive', and only with it")
+            return self
+        if self.trials is None and self.minutes is None:
+            raise ValueError("an adaptive design needs a budget: trials = 40, or minutes = 30")
+        if (self.trials is not None and self.trials < 1) or (self.minutes is not None and self.minutes <= 0):
+            raise ValueError("a budget of nothing measures nothing; give trials = 1 or more, or minutes above 0")
+        if self.difference is not None and self.aim != "compare":
+            raise ValueError("difference (what is to be seen) goes with aim = 'compare'")
+        return self
+
+    @property
+    def most_replicates(self) -> int:
+        """How often an adaptive design may measure a configuration."""
+        if "replicates" in self.model_fields_set:
+            return self.replicates
+        return MOST_COMPARED if self.aim == "compare" else MOST_REPEATED
 
 
 class Imported(Section):

@@ -166,6 +166,16 @@ def test_accumulation_is_predicted_as_the_law_has_it(synthetic: Synthetic) -> No
     assert help_.gain == pytest.approx((0.016 + 0.04) / (0.016 + 0.04 / 4))
 
 
+def test_a_network_twice_as_fast_halves_the_exchange_between_hosts(synthetic: Synthetic) -> None:
+    trials = synthetic(pair(latency_s=0.02))
+    assert not [one for found in asked(trials) for one in found.helps if one.key == "network"], "they are on one host"
+    trials["nodes"] = trials["workers"]
+    (found,) = asked(trials)
+    help_ = next(one for one in found.helps if one.key == "network")
+    assert help_.gain == pytest.approx((0.016 + 0.04) / (0.016 + 0.02))
+    assert "accumulate:32 would hide it" in help_.how  # 0.04/32 of exchange beside 0.016 of the rest: 7 %
+
+
 def test_a_measured_rival_is_quoted_instead_of_a_prediction(synthetic: Synthetic) -> None:
     configs = pair(2, latency_s=0.02) + [{**config, "batch_size": 32} for config in pair(2, latency_s=0.02)]
     found = next(one for one in asked(synthetic(configs)) if one.factors["batch_size"] == 16)

@@ -7,6 +7,7 @@ from steplab.models import load_model_class
 from steplab.models.hybrid import Hybrid
 from steplab.models.judging.selection import (
     held_out,
+    joined,
     metrics,
     noise_floor,
     parse_holdout,
@@ -85,3 +86,37 @@ def test_a_condition_that_is_not_utf8_is_one_sentence():
     frame = pd.DataFrame({"framework": pd.Series(["torch", "jax"], dtype="str")})
     with pytest.raises(TableError, match="cannot be compared"):
         parse_holdout("framework==tor\udcff").rows(frame)
+
+
+def test_how_errors_grow_outside_is_learned_only_for_a_row_that_is_there(monkeypatch):
+    frame = pd.DataFrame({"workers": np.arange(1.0, 21)})
+    model = load_model_class("linear")((), (), ("workers",)).fit(frame, 0.01 * frame["workers"])
+
+    def asked(*_):
+        raise AssertionError("nobody asked for it")
+
+    monkeypatch.setattr(type(model), "_rates", asked)
+    low, high = model.predict_interval(frame)
+    assert (low <= high).all()
+    with pytest.raises(AssertionError, match="nobody asked"):
+        model.predict_interval(pd.DataFrame({"workers": [40.0]}))
+
+
+def test_predictions_of_several_splits_are_those_of_one_model():
+    frame = pd.DataFrame({"workers": np.arange(1.0, 21)})
+    y, splits = 0.01 * np.arange(1.0, 21), random_folds(20, None, 4)
+    model = load_model_class("linear")((), (), ("workers",))
+    whole = held_out(model, frame, y, splits)
+    parts = joined([held_out(model, frame, y, [split]) for split in splits])
+    for name in ("predicted", "low", "high"):
+        assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
+
+
+def test_fewer_boosted_trees_are_the_first_of_more():
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 2))
+    model, z = load_model_class("gradient-boosting")(), X[:, 0] ** 2 + X[:, 1]
+    settings = [{"trees": trees, "max_depth": depth} for trees in (5, 12) for depth in (2, 3)]
+    for setting, shared in zip(settings, model._train_all(X, z, settings), strict=True):
+        alone = model._train(X, z, setting)
+        assert model._answer(shared, X, X).tolist() == model._answer(alone, X, X).tolist()

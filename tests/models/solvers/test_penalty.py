@@ -28,3 +28,11 @@ def test_the_scan_shrinks_powers_and_accuracy(make_table):
     assert (weak.penalty, strong.penalty) == ("l2", "l2")
     assert abs(strong.parameters["batch_size.q"]) < abs(weak.parameters["batch_size.q"])
     assert strong.r2 < weak.r2
+
+
+def test_the_scan_has_the_form_of_the_model_or_the_source_s(make_table):
+    X, y = make_table(rows=80)
+    roles = Roles(("filters",), ("padding",), ("batch_size", "workers"))
+    ours, source = (scan(X, y.to_numpy(), roles, strengths=(1e-3,), form=form)[0] for form in ("steps", "source"))
+    assert {"workers > 1.s", "ln workers.g"} <= set(ours.parameters)
+    assert not {"workers > 1.s", "ln workers.g"} & set(source.parameters)

@@ -283,12 +283,12 @@ def _table(model: _Model) -> list[AnovaRow]:
         tests.append(_rest_tested(model, squares, df))
         residual_df, residual = model.pure.df, model.pure.sum_squares
     corrections = holm([p for _, p in tests])
-    made = [
+    terms = [
         AnovaRow(name, factors, df, squares, squares / total if total else 0.0, f, p, corrected)
         for (name, factors, df, squares), (f, p), corrected in zip(rows, tests, corrections, strict=True)
     ]
     return [
-        *made,
+        *terms,
         AnovaRow("residual", (), residual_df, residual, residual / total if total else 0.0, None, None, None),
     ]
 

@@ -80,8 +80,8 @@ def _indicators(codes: Codes, width: int) -> sparse.csr_array:
 
 def _zero_sum(levels: int) -> Array:
     """Orthonormal contrasts that sum to zero over the levels."""
-    made: Array = linalg.helmert(levels).T if levels > 1 else np.zeros((1, 0))
-    return made
+    contrasts: Array = linalg.helmert(levels).T if levels > 1 else np.zeros((1, 0))
+    return contrasts
 
 
 class ModelMatrix:
@@ -126,14 +126,14 @@ class Fit:
 
     def _solved(self, response: Array) -> Array:
         right = (self.design.contrasts.T @ (self.design.indicators.T @ response))[self.at]
-        made: Array = linalg.cho_solve(self.factor, right)
-        return made
+        solution: Array = linalg.cho_solve(self.factor, right)
+        return solution
 
     @property
     def fitted(self) -> Array:
         """The model's values."""
-        made: Array = self.design.indicators @ (self.design.contrasts[:, self.at] @ self.beta)
-        return made
+        values: Array = self.design.indicators @ (self.design.contrasts[:, self.at] @ self.beta)
+        return values
 
     @property
     def df(self) -> int:
@@ -148,8 +148,8 @@ class Fit:
     @cached_property
     def inverse(self) -> Array:
         """The inverse Gram matrix: the covariance of the coefficients for unit variance."""
-        made: Array = linalg.cho_solve(self.factor, np.eye(len(self.at)))
-        return made
+        inverse: Array = linalg.cho_solve(self.factor, np.eye(len(self.at)))
+        return inverse
 
     @cached_property
     def leverages(self) -> Array:
@@ -176,8 +176,8 @@ class Fit:
         """The Gram matrix of the columns with each trial weighted."""
         columns, indicators = self.design.contrasts[:, self.at], self.design.indicators
         counts = (indicators.T @ (sparse.diags_array(weights) @ indicators)).toarray()
-        made: Array = columns.T @ counts @ columns
-        return made
+        gram: Array = columns.T @ counts @ columns
+        return gram
 
     def squared_weights(self, gradients: Array, cell: Codes, cells: int) -> Array:
         """For each linear function of the coefficients, its squared weights of the trials summed over each cell."""

@@ -36,8 +36,8 @@ def choose_scale(seconds: Array, left: Callable[[Array], float], df: int) -> Sca
 def _powered(logs: Array, power: float) -> Array:
     """The Box-Cox transform around the geometric mean, in units of it."""
     centred = logs - logs.mean()
-    made: Array = np.expm1(power * centred) / power if power else centred
-    return made
+    powered: Array = np.expm1(power * centred) / power if power else centred
+    return powered
 
 
 def _nearer(best: float, low: float, high: float) -> ScaleName:

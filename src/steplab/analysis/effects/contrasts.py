@@ -65,8 +65,8 @@ class Marginal:
         """Gradients over independent unit normals: their lengths are standard errors."""
         if self.noise is not None:
             return self.noise.unit(gradients)
-        made: Array = (self.spread or 0.0) * solve_triangular(self.fit.factor[0], gradients.T, trans="T").T
-        return made
+        rows: Array = (self.spread or 0.0) * solve_triangular(self.fit.factor[0], gradients.T, trans="T").T
+        return rows
 
     def errors(self, gradients: Array) -> Array:
         """Standard errors."""
@@ -95,14 +95,14 @@ def _cells_of(
     own: tuple[int, ...], members: tuple[int, ...], factors: Sequence[Factor], cells: Sequence[tuple[int, ...]]
 ) -> list[int]:
     """For each cell of `members`, the row of a term of some of these factors."""
-    made = []
+    positions = []
     for cell in cells:
         row = 0
         for at in own:
             where = members.index(at)
             row = row * len(factors[where].levels) + cell[where]
-        made.append(row)
-    return made
+        positions.append(row)
+    return positions
 
 
 def means(model: Marginal, members: tuple[int, ...]) -> list[Mean]:
@@ -113,11 +113,11 @@ def means(model: Marginal, members: tuple[int, ...]) -> list[Mean]:
     names = tuple(factor.name for factor in factors)
     sizes = tuple(len(factor.levels) for factor in factors)
     counts = np.bincount(np.ravel_multi_index([factor.codes for factor in factors], sizes), minlength=len(values))
-    made = []
+    means = []
     for at, cell in enumerate(product(*(factor.levels for factor in factors))):
         low, high = (None, None) if half is None else (_exp(values[at] - half[at]), _exp(values[at] + half[at]))
-        made.append(Mean(names, cell, _exp(values[at]), low, high, int(counts[at])))
-    return made
+        means.append(Mean(names, cell, _exp(values[at]), low, high, int(counts[at])))
+    return means
 
 
 @dataclass(frozen=True)
@@ -146,19 +146,19 @@ def factor_findings(model: Marginal, members: Sequence[int], slopes: Sequence[in
     halves = _joint_halves(model, [question.gradient for question in asked])
     judged = [(question, difference(question.value, half), half) for question, half in zip(asked, halves, strict=True)]
     return (
-        [_effect(question, found) for question, found, _ in judged if question.level is not None],
-        [_trend(question, found, half) for question, found, half in judged if question.level is None],
+        [_effect(question, verdict) for question, verdict, _ in judged if question.level is not None],
+        [_trend(question, verdict, half) for question, verdict, half in judged if question.level is None],
     )
 
 
-def _effect(asked: _Asked, found: Difference) -> Effect:
+def _effect(asked: _Asked, difference: Difference) -> Effect:
     assert asked.level is not None and asked.reference is not None
-    return Effect(asked.factor, asked.level, asked.reference, *_numbers(found))
+    return Effect(asked.factor, asked.level, asked.reference, *_numbers(difference))
 
 
-def _trend(asked: _Asked, found: Difference, half: float) -> Trend:
+def _trend(asked: _Asked, difference: Difference, half: float) -> Trend:
     ends = asked.value - half, asked.value + half
-    return Trend(asked.factor, asked.value, *ends, asked.straight, asked.p_curved, found.differs)
+    return Trend(asked.factor, asked.value, *ends, asked.straight, asked.p_curved, difference.differs)
 
 
 def _levels_asked(model: Marginal, at: int) -> list[_Asked]:
@@ -202,16 +202,16 @@ def interactions(model: Marginal, pairs: Sequence[tuple[int, int]]) -> list[Inte
             labels.append(((first.name, second.name), *levels))
             values.append(beyond[0])
             gradients.append(beyond[1])
-    found = [difference(value, half) for value, half in zip(values, _joint_halves(model, gradients), strict=True)]
+    differences = [difference(value, half) for value, half in zip(values, _joint_halves(model, gradients), strict=True)]
     return [
-        Interaction(pair, levels, references, *_numbers(one))
-        for (pair, levels, references), one in zip(labels, found, strict=True)
+        Interaction(pair, levels, references, *_numbers(judged))
+        for (pair, levels, references), judged in zip(labels, differences, strict=True)
     ]
 
 
-def _numbers(found: Difference) -> tuple[float, float, float, bool]:
-    assert found.low is not None and found.high is not None
-    return found.ratio, found.low, found.high, found.differs
+def _numbers(difference: Difference) -> tuple[float, float, float, bool]:
+    assert difference.low is not None and difference.high is not None
+    return difference.ratio, difference.low, difference.high, difference.differs
 
 
 def _beyond(model: Marginal, both: Array, first: Array, second: Array, neither: Array) -> tuple[float, Array] | None:

@@ -36,8 +36,8 @@ def within_cells(plan: Layout) -> Callable[[Array], Within]:
     sizes = np.bincount(plan.cell, minlength=plan.cells).astype(float)
 
     def swept(values: Array) -> Array:
-        made: Array = values - (np.bincount(plan.cell, values, minlength=plan.cells) / sizes)[plan.cell]
-        return made
+        centred: Array = values - (np.bincount(plan.cell, values, minlength=plan.cells) / sizes)[plan.cell]
+        return centred
 
     blocks = [swept((plan.block == at).astype(float)) for at in range(1, plan.blocks)]
     basis = _orthonormal(np.column_stack(blocks)) if blocks else np.empty((len(plan.cell), 0))
@@ -56,8 +56,8 @@ def _orthonormal(columns: Array) -> Array:
     """An orthonormal basis of what the columns span."""
     sizes, vectors = np.linalg.eigh(columns.T @ columns)
     keep = sizes > SINGULAR * max(float(sizes.max()), 1.0)
-    made: Array = columns @ (vectors[:, keep] / np.sqrt(sizes[keep]))
-    return made
+    basis: Array = columns @ (vectors[:, keep] / np.sqrt(sizes[keep]))
+    return basis
 
 
 def error_kind(plan: Layout, pure_df: int, model_df: int) -> ErrorKind:

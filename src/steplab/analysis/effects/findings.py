@@ -166,3 +166,4 @@ class Designed:
     broken: tuple[str, ...]  # trials that failed, each with its reason
     inestimable: list[Inestimable]
     notes: list[str]
+    confounded: tuple[str, ...] = ()  # factors that were not varied independently: no effect is theirs alone

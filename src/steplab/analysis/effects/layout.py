@@ -152,10 +152,10 @@ def _codes(values: NDArray[np.generic]) -> Codes:
 
 def _combined(columns: Sequence[Codes], rows: int) -> Codes:
     """One code for each combination that occurs; renumbered at every step, so that it cannot overflow."""
-    made = np.zeros(rows, dtype=np.int64)
+    codes = np.zeros(rows, dtype=np.int64)
     for column in columns:
-        made = _codes(made * (int(column.max()) + 1 if rows else 1) + column)
-    return made
+        codes = _codes(codes * (int(column.max()) + 1 if rows else 1) + column)
+    return codes
 
 
 def _broken(bad: pd.DataFrame) -> tuple[str, ...]:

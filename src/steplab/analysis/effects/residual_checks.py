@@ -37,16 +37,16 @@ class Residuals:
         total = float(self.values @ self.values)
         others = np.clip(total - self.values**2 / room, 1e-300, None) / max(self.df - 1, 1)
         # A trial alone in its cell has no residual.
-        made: Array = np.where(room > 1e-6, self.values / np.sqrt(room * others), 0.0)
-        return made
+        scaled: Array = np.where(room > 1e-6, self.values / np.sqrt(room * others), 0.0)
+        return scaled
 
 
 def residual_checks(residuals: Residuals) -> list[Check]:
     """The four looks, or none where there is nothing to look at."""
     if residuals.df < FEWEST_DF or not float(np.abs(residuals.values).max()) > 1e-9:
         return []
-    found = [_outliers(residuals), _normality(residuals), _equal_variance(residuals), _independence(residuals)]
-    return [check for check in found if check is not None]
+    checks = [_outliers(residuals), _normality(residuals), _equal_variance(residuals), _independence(residuals)]
+    return [check for check in checks if check is not None]
 
 
 def _outliers(residuals: Residuals) -> Check:

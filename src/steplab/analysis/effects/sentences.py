@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from steplab.analysis.effects.findings import Designed, Effect, Interaction, MissingCell
+from steplab.analysis.effects.findings import AnovaRow, Designed, Effect, Interaction, MissingCell
 from steplab.core.trial import UNSUPPORTED, Level
 
 TABLE_COLUMNS = ("term", "df", "share", "F", "verdict")
 SHOWN = 3
+CONFOUNDED = "confounded"
 REAL = "real"  # the word for a difference whose interval leaves 1 out
 
 
@@ -25,9 +26,14 @@ def describe(experiment: Designed) -> list[str]:
 def table_rows(experiment: Designed) -> list[tuple[str, ...]]:
     """The analysis of variance as cells of text under `TABLE_COLUMNS`; at most 80 columns wide."""
     return [
-        (_short(row.term), str(row.df), f"{row.share:.1%}", _number(row.f), REAL if row.differs else "")
+        (_short(row.term), str(row.df), f"{row.share:.1%}", _number(row.f), _verdict(row, experiment))
         for row in experiment.anova
     ]
+
+
+def _verdict(row: AnovaRow, experiment: Designed) -> str:
+    """Whether a term is real; of a confounded factor nobody can tell."""
+    return CONFOUNDED if set(row.factors) & set(experiment.confounded) else REAL if row.differs else ""
 
 
 def effect_rows(experiment: Designed) -> list[tuple[str, ...]]:
@@ -71,6 +77,9 @@ def _terms(experiment: Designed) -> list[str]:
     if experiment.error.kind == "none":
         return []  # the sentence on noise says why nothing is claimed
     sure = sorted((row for row in experiment.anova if row.differs), key=lambda row: -row.share)
+    if not sure and experiment.confounded:
+        names = " and ".join(experiment.confounded)
+        return [f"What {names} do cannot be told apart; no other factor has an effect beyond doubt."]
     if not sure:
         return ["No factor and no pair of factors has an effect that the noise leaves beyond doubt."]
     parts = [f"{row.term} {row.share:.0%}" if row.share >= 0.005 else f"{row.term} below 1 %" for row in sure[:5]]

@@ -43,7 +43,7 @@ def _groups(drawn: Sequence[RooflinePoint]) -> Iterator[tuple[str, str, list[Roo
     if kernels[MOST_KERNELS:]:
         yield "other kernels", "#999999", kernels[MOST_KERNELS:]
     layers = [(family_of(point), point.of) for point in drawn if point.of != "kernel"]
-    for family, of in sorted(dict.fromkeys(layers), key=lambda one: [name for name, _ in layers].index(one[0])):
+    for family, of in sorted(dict.fromkeys(layers), key=lambda layer: [name for name, _ in layers].index(layer[0])):
         yield f"{family}, {of}", COLOURS[family], [p for p in drawn if (family_of(p), p.of) == (family, of)]
 
 

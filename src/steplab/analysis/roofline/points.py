@@ -190,10 +190,10 @@ def _updates(cost: NetworkCost, optimizer: str) -> list[Work]:
 def _phase(name: str, of: Pass, works: Sequence[Work], ceiling: Ceiling, size: float, seconds: float) -> RooflinePoint:
     """A phase takes at least the sum of what its layers take: they run one after the other."""
     limits = [limit(work, ceiling, size) for work in works]
-    least = sum(one.seconds for one in limits)
+    least = sum(bound.seconds for bound in limits)
     shares: dict[str, float] = {}
-    for one in limits:
-        shares[one.roof] = shares.get(one.roof, 0.0) + one.seconds
+    for bound in limits:
+        shares[bound.roof] = shares.get(bound.roof, 0.0) + bound.seconds
     whole = Work(sum(work.flops for work in works), sum(work.bytes for work in works))
-    roof = max(shares, key=lambda one: shares[one])
+    roof = max(shares, key=lambda name: shares[name])
     return _point(name, "phase", of, whole, Limit(least, whole.flops / least, roof), seconds)

@@ -85,13 +85,13 @@ class _Asked:
 def fair_comparisons(cells: Configurations, groups: Sequence[Group]) -> list[FairComparison]:
     """One for each configuration with several workers whose machine is known, the highest throughput first."""
     ratios = fair_ratios(cells, groups)
-    fair = [_comparison(cells, groups, one, ratios) for one in _asked(cells)]
-    return sorted(fair, key=lambda one: -one.throughput)
+    fair = [_comparison(cells, groups, comparison, ratios) for comparison in _asked(cells)]
+    return sorted(fair, key=lambda comparison: -comparison.throughput)
 
 
 def fair_ratios(cells: Configurations, groups: Sequence[Group]) -> dict[tuple[int, int], Ratio]:
     """The ratios of throughputs, by the positions of several workers and of the one; a speed-up keeps its own."""
-    pairs = [(one.at, base) for one in _asked(cells) if (base := one.base(groups)) is not None]
+    pairs = [(question.at, base) for question in _asked(cells) if (base := question.base(groups)) is not None]
     return {
         (at, base): _speedup(groups[at])
         if cells.series[at] == cells.series[base]

@@ -79,13 +79,13 @@ def imbalance(trials: pd.DataFrame, iterations: pa.Table, layers: pa.Table, most
 
 def _on_hosts(findings: list[Imbalance], trials: pd.DataFrame) -> list[Imbalance]:
     """With the hosts of both ranks, where a trial has several."""
-    said = trials.get("rank_hosts", pd.Series("", index=trials.index))
-    hosts = {trial: str(names).split(",") for trial, names in zip(trials["trial"], said, strict=True)}
+    named = trials.get("rank_hosts", pd.Series("", index=trials.index))
+    hosts = {trial: str(names).split(",") for trial, names in zip(trials["trial"], named, strict=True)}
     several = {trial: names for trial, names in hosts.items() if len(set(names)) > 1}
     return [
-        replace(one, host=several[one.trial][one.rank], waits_for_host=several[one.trial][one.waits_for])
-        if one.trial in several else one
-        for one in findings
+        replace(trial, host=several[trial.trial][trial.rank], waits_for_host=several[trial.trial][trial.waits_for])
+        if trial.trial in several else trial
+        for trial in findings
     ]  # fmt: skip
 
 

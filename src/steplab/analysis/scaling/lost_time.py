@@ -127,7 +127,10 @@ def excess(cells: Configurations, many: Indices, base: Indices, level: float = 0
     trials = parts(cells)
     of = trials.groupby(cells.of)
     median, variance, n = of.median(), of.var(ddof=1), of.count()
-    known = {int(one): median_variance(int(one)) if one else np.nan for one in np.unique(n.to_numpy())}
+    known = {
+        int(replicates): median_variance(int(replicates)) if replicates else np.nan
+        for replicates in np.unique(n.to_numpy())
+    }
     spread = variance.to_numpy() * n.map(known.__getitem__).to_numpy()
     ideal = np.where(cells.strong[many], 1.0 / cells.workers[many], 1.0)[:, None]
     estimate = median.to_numpy()[many] - ideal * median.to_numpy()[base]

@@ -28,6 +28,7 @@ Parts = dict[str, float]
 
 WORTH = 1.02  # a smaller gain is not worth a word
 ACCUMULATE = 4
+HIDDEN = 0.1  # of an iteration: what is left of an exchange that accumulating hides
 UNBALANCED = 1.05  # a load imbalance factor below that is noise of the ranks
 
 
@@ -86,7 +87,7 @@ class Situation:
 
 def helps(now: Situation) -> tuple[Help, ...]:
     """Everything that would gain at least 2 %, and surely something; the largest gain first."""
-    ways = (_accumulate, _batch, _fewer_ranks, _all_cores, _framework, _threads, _loader, _balance, _overlap)
+    ways = (_accumulate, _network, _batch, _fewer_ranks, _all_cores, _framework, _threads, _loader, _balance, _overlap)
     offered = [help_ for way in ways if (help_ := way(now)) is not None and help_.gain >= WORTH]
     return tuple(sorted((way for way in offered if way.low is not None and way.low > 1), key=lambda way: -way.gain))
 
@@ -95,7 +96,7 @@ def _predicted(now: Situation, key: str, action: str, how: str, gain: Callable[[
     """A gain computed from the parts: from their medians, and its spread from that of each replicate's own gain."""
     here = now.median | {name: now.phase(name) for name in SHARES}
     here["exposed"] = max(now.exposed.seconds, 0.0)
-    value, each = gain(here), np.log([max(gain(one), 1e-9) for one in now.replicates])
+    value, each = gain(here), np.log([max(gain(replicate), 1e-9) for replicate in now.replicates])
     n = len(each)
     if n < 2:
         return Help(key, action, value, None, None, False, how)
@@ -127,6 +128,33 @@ def _accumulate(now: Situation) -> Help | None:
         return _shorter(parts["native"], share * (parts["exposed"] + parts["t_u"]))
 
     return _predicted(now, "accumulate", action, how, gain)
+
+
+def _network(now: Situation) -> Help | None:
+    """Lines twice as fast, where ranks are on several hosts: half of the exchange, if its bytes take most of it."""
+    hosts = now.cells.values("nodes")[now.cells.first[now.at]] if "nodes" in now.cells.rows else 1.0
+    if not hosts > 1:
+        return None
+    k = hiding_accumulation(now.median["native"], max(now.exposed.seconds, 0.0))
+    how = "half of the exchange goes, the exposed part first, if bytes take most of it and not latency"
+    how += f"; accumulate:{k} would hide it instead, below {HIDDEN:.0%} of an iteration" if k > 1 else ""
+
+    def gain(parts: Parts) -> float:
+        return _shorter(parts["native"], min(parts["exposed"], parts["move"] / 2))
+
+    return _predicted(now, "network", "a network twice as fast between the hosts", how, gain)
+
+
+def hiding_accumulation(step: float, exposed: float) -> int:
+    """The smallest power of 2 that leaves at most a tenth of an iteration to an exchange now exposed so long.
+
+    >>> hiding_accumulation(1.0, 0.05), hiding_accumulation(1.0, 0.5)
+    (1, 16)
+    """
+    k, rest = 1, max(step - exposed, 1e-12)
+    while exposed / k > HIDDEN * (rest + exposed / k) and k < 1024:
+        k *= 2
+    return k
 
 
 def _batch(now: Situation) -> Help | None:

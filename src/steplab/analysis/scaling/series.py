@@ -143,7 +143,7 @@ def _bases(cells: Configurations, members: Sequence[Sequence[int]]) -> NDArray[n
 def _gathered(cells: Configurations, members: Sequence[Sequence[int]]) -> laws.Cells:
     """Logarithms of the median step times and the noise of a trial, by series and number of workers."""
     logs = pd.Series(np.log(cells.values("t_iter"))).groupby(cells.of)
-    middle, size, squares = (one.to_numpy(dtype=float) for one in (logs.median(), logs.size(), logs.var(ddof=1)))
+    middle, size, squares = (moment.to_numpy(dtype=float) for moment in (logs.median(), logs.size(), logs.var(ddof=1)))
     noise = moderated(np.nan_to_num(squares), (size - 1).astype(np.float64))
     # A median is less sure than the mean of as many trials; the fits weigh by their number.
     worse = np.array([n * median_variance(int(n)) for n in size.tolist()])
@@ -178,7 +178,7 @@ def _imbalance(cells: Configurations, groups: Sequence[Group]) -> dict[int, Esti
     """
     lif = cells.values("lif")
     have = [at for at, group in enumerate(groups) if group.lif is not None and cells.workers[at] > 1]
-    values = [one[np.isfinite(one)] for one in (lif[cells.members[at]] for at in have)]
+    values = [own[np.isfinite(own)] for own in (lif[cells.members[at]] for at in have)]
     unknown = (float("nan"), float("nan"))
     intervals = median_intervals(values, [unknown] * len(values))
     return {
@@ -207,17 +207,17 @@ def _law(fits: laws.Fits, at: int, gathered: laws.Cells, strong: bool) -> Scalin
 
 def _law_note(name: str, serial: Estimate, points: int, bad: bool | None) -> str:
     """What must be said beside the number."""
-    said = []
+    notes = []
     if points == 2:
-        said.append("Two numbers of workers fit any such law: it is a description, not a test.")
+        notes.append("Two numbers of workers fit any such law: it is a description, not a test.")
     if bad:
-        said.append(f"The replicates contradict {name}'s law here: do not extrapolate with it.")
+        notes.append(f"The replicates contradict {name}'s law here: do not extrapolate with it.")
     if serial.low is None:
-        said.append("Nothing is left over for an interval: add replicates.")
+        notes.append("Nothing is left over for an interval: add replicates.")
     if (serial.high if serial.high is not None else serial.value) < 0:
-        said.append("It scales better than ideally: look for a cache effect or a disturbed measurement at one worker.")
+        notes.append("It scales better than ideally: look for a cache effect or a disturbed measurement at one worker.")
     if (serial.low if serial.low is not None else serial.value) > 1:
-        said.append(
+        notes.append(
             "More workers are slower than one, which no serial share explains: communication or contention does."
         )
-    return " ".join(said)
+    return " ".join(notes)

@@ -33,21 +33,21 @@ def predicted_speedups(phases: pd.DataFrame, workers: Indices, base: Indices, st
     phases is for one, its table of aggregations for several. Waiting for the slowest rank is never hidden; the bytes'
     own time is what back-propagation can cover.
     """
-    made: list[Predicted] = [{} for _ in workers]
+    predicted: list[Predicted] = [{} for _ in workers]
     if not set(LAYERED) <= set(phases.columns):
-        return made
+        return predicted
     known = np.isfinite(phases[list(LAYERED)].to_numpy(dtype=float)).all(axis=1)
     places = np.flatnonzero((base >= 0) & known[base])
     if not places.size:
-        return made
+        return predicted
     own, alone = (_filled(phases, at, base[places], workers[at]) for at in (places, base[places]))
     n = np.where(strong[places], 1.0, workers[places])
     for overlap in OVERLAPS:
         values = speedup(composed(alone, overlap), composed(own, overlap), n).tolist()
         for at, value in zip(places.tolist(), values, strict=True):
             if np.isfinite(value):
-                made[at][overlap] = value
-    return made
+                predicted[at][overlap] = value
+    return predicted
 
 
 def _filled(phases: pd.DataFrame, at: Indices, alone: Indices, workers: Indices) -> dict[str, NDArray[np.float64]]:
@@ -78,4 +78,4 @@ def closest(points: Sequence[_Scaled]) -> Overlap | None:
         ]
         if off:
             errors[overlap] = sum(off)
-    return min(errors.items(), key=lambda one: one[1])[0] if errors else None
+    return min(errors.items(), key=lambda item: item[1])[0] if errors else None

@@ -32,12 +32,16 @@ TITLES: dict[Key, str] = {
 }
 UNSURE = "one trial of each, so nothing tells this from noise"
 Told = tuple[Key, Amount, str]
+TOO_MUCH = 1.1  # causes that sum to this many times the loss are said to
 MOST_ANSWERS = 200  # nobody reads more
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason: seconds per step beyond the ideal, its share of all reasons, and a sentence."""
+    """One reason: seconds per step beyond the ideal, its share of what was lost, and a sentence.
+
+    Where the reasons sum to more than the loss, as medians of noisy parts may, it is the share of their sum.
+    """
 
     key: Key
     title: str
@@ -60,7 +64,7 @@ class Why:
     excess: Amount
     causes: tuple[Cause, ...]  # the largest first
     hidden_s: float  # communication behind back-propagation
-    unexplained_s: float  # of the excess, by no phase
+    unexplained_s: float  # of the excess, by no phase; negative where the causes sum to more than it
     oversubscribed: str  # "4 ranks × 2 threads on 2 CPUs", or empty
     helps: tuple[Help, ...]  # the largest gain first; only where the loss is beyond noise
     answer: str
@@ -89,7 +93,7 @@ def answers(cells: Configurations, pairs: Pairs) -> list[Why]:
     latencies = _latencies(cells, sizes, lost)
     crowded = _crowded(cells)
     worst = sorted(range(len(many)), key=lambda i: groups[int(many[i])].efficiency or 0.0)[:MOST_ANSWERS]
-    fair = {str(one.factors): one.sentence for one in fair_comparisons(cells, groups)}
+    fair = {str(comparison.factors): comparison.sentence for comparison in fair_comparisons(cells, groups)}
     cores = dict(list(fair_ratios(cells, groups)))
     explained = [
         replace(
@@ -112,7 +116,8 @@ def _answer(
     exposed, hidden = _exposed(lost, i, median)
     told = _communication(exposed, hidden, group, workers, gradients, latency)
     # A loss that may be noise has no causes; one of single trials has them, with a word of doubt.
-    causes = _causes(lost, i, told, group, workers, crowd) if total.sure or total.low is None else ()
+    known = total.sure or total.low is None
+    causes = _causes(lost, i, told, group, workers, crowd, total.seconds) if known else ()
     phased = sum(cause.amount.seconds for cause in causes)
     # Without phases nothing is explained; with them, whatever the native step does not share with the phased one.
     unexplained = total.seconds - phased if causes else total.seconds
@@ -163,7 +168,7 @@ def _exposed(lost: Excess, i: int, median: dict[str, float]) -> tuple[Amount, fl
 
 
 def _causes(
-    lost: Excess, i: int, communication: list[Told], group: Group, workers: int, crowd: str
+    lost: Excess, i: int, communication: list[Told], group: Group, workers: int, crowd: str, loss: float
 ) -> tuple[Cause, ...]:
     """All causes that were measured, the largest first."""
     if not np.isfinite(lost.amount(i, "contention").seconds):
@@ -182,7 +187,7 @@ def _causes(
     told.append(("loader", loader, f"Reading a batch takes {_more(loader)} than with one worker."))
     told.append(("overhead", overhead, f"Update, copies and what no phase explains take {_more(overhead)}."))
     told = [row for row in told if np.isfinite(row[1].seconds)]  # other programs' tables have some phases, not all
-    whole = sum(max(amount.seconds, 0.0) for _, amount, _ in told) or 1.0
+    whole = max(sum(max(amount.seconds, 0.0) for _, amount, _ in told), loss) or 1.0
     causes = [
         Cause(key, TITLES[key], amount, max(amount.seconds, 0.0) / whole, amount.sure, sentence)
         for key, amount, sentence in told
@@ -234,7 +239,7 @@ def _communication(
     whole = exposed.seconds + hidden
     every = accumulation(str(group.factors.get("strategy", "sync")))
     sent = ring_bytes(gradients, workers) / every if gradients else None
-    rate = f" of {size(gradients)} of gradients, {size(sent / whole)}/s" if gradients and sent and whole > 0 else ""
+    rate = f" of {size(gradients)} of gradients ({size(sent / whole)}/s)" if gradients and sent and whole > 0 else ""
     covered = f"; {seconds(hidden)} of {seconds(whole)} hide behind back-propagation" if hidden > 0 else ""
     if latency is None:
         return [("communication", exposed, f"The exchange{rate} costs {seconds(exposed.seconds)}{covered}.")]
@@ -309,9 +314,22 @@ def _sentence(workers: int, step: float, total: Amount, efficiency: float, cause
     text += f"(efficiency {efficiency:.0%})." if not single else f"(efficiency {efficiency:.0%}; {UNSURE})."
     if not causes:
         return text + " Phases were not measured, so the cause is not known: set phases = true."
-    first = causes[0]
-    if single:
-        return f"{text} The largest part is {first.title}: {first.share:.0%} of what was lost. {first.sentence}"
-    if first.sure:
-        return f"{text} The main cause is {first.title}: {first.share:.0%} of what was lost. {first.sentence}"
-    return f"{text} No single cause stands out of the noise; the largest is {first.title}. {first.sentence}"
+    return f"{text} {_first_cause(causes[0], single)}{_too_much(causes, total)}"
+
+
+def _first_cause(first: Cause, single: bool) -> str:
+    if not (single or first.sure):
+        return f"No single cause stands out of the noise; the largest is {first.title}. {first.sentence}"
+    named = "largest part" if single else "main cause"
+    return f"The {named} is {first.title}: {first.share:.0%} of what was lost. {first.sentence}"
+
+
+def _too_much(causes: Sequence[Cause], total: Amount) -> str:
+    """A word of doubt where the causes sum to clearly more than the loss."""
+    parts = sum(max(cause.amount.seconds, 0.0) for cause in causes)
+    if parts <= TOO_MUCH * total.seconds:
+        return ""
+    return (
+        f" The parts sum to {seconds(parts)}, more than the {seconds(total.seconds)} that were lost: each is a median "
+        "with noise of its own, and shares are those of the parts."
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from steplab.core.catalogue import framework, framework_extensions, network_exte
 from steplab.core.extensions import Extension
 from steplab.core.home import home
 from steplab.core.trial import Level
+from steplab.core.units import count, size
 from steplab.models import model_extensions
 from steplab.runner.environments import registry
 from steplab.runner.environments.registry import Listed
@@ -24,9 +25,22 @@ from steplab.runner.instruments.quietness import Quietness
 from steplab.runner.ranks import leftovers
 from steplab.runner.ranks.launchers import launcher_extensions
 from steplab.runner.ranks.private_network import obstacle
+from steplab_worker import amx
 from steplab_worker.machine import machine
 
 __all__ = ["Checkup", "Summary", "Support", "doctor", "summarised", "support_matrix"]
+# What is shown of a machine, in which words and units.
+MACHINE_WORDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "host": ("host", str),
+    "system": ("system", str),
+    "cpu": ("CPU", str),
+    "cores": ("cores", str),
+    "cpus": ("CPUs", str),
+    "mhz": ("clock", lambda mhz: f"{count(1e6 * mhz)}Hz"),
+    "memory_bytes": ("memory", size),
+    "gpus": ("GPUs", str),
+    "python": ("Python", str),
+}
 FIRST = "torch"  # the framework to begin with, as `init` does
 
 
@@ -43,11 +57,19 @@ class Checkup:
     home: Path  # where environments and generated data are
     data: str | None  # the folder of the user's own data
     slurm: SlurmCheck
+    amx: str = "absent"  # the CPU's tiles for products in bfloat16: absent, usable or broken
 
     @property
     def first_step(self) -> str:
         """What a newcomer does next."""
         return first_step({row.framework for row in self.environments if row.ready})
+
+    @property
+    def machine_rows(self) -> list[tuple[str, str]]:
+        """The machine in words and units that people read; what the system does not tell is left out."""
+        return [
+            (words, shown(value)) for field, (words, shown) in MACHINE_WORDS.items() if (value := self.machine[field])
+        ]
 
     def document(self) -> dict[str, Any]:
         """What `steplab doctor --json` prints."""
@@ -62,6 +84,7 @@ class Checkup:
             "home": str(self.home),
             "data": self.data,
             "slurm": self.slurm.document(),
+            "amx": self.amx,
         }
 
     def __repr__(self) -> str:
@@ -71,7 +94,7 @@ class Checkup:
     def _repr_html_(self) -> str:
         rows = [(row.name, "ready" if row.ready else "no", row.version, row.reason) for row in self.environments]
         return display.block(
-            display.table(("this machine", ""), list(self.machine.items()), left=2),
+            display.table(("this machine", ""), self.machine_rows, left=2),
             display.table(("framework", "", "version", ""), rows, left=4),
             display.sentence(f"noise: {self.noise.verdict}"),
         )
@@ -90,6 +113,7 @@ def doctor() -> Checkup:
         home=home(),
         data=os.environ.get("STEPLAB_DATA"),
         slurm=check_slurm(),
+        amx=amx.state(),
     )
 
 

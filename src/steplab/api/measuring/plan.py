@@ -6,14 +6,15 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steplab.api import display
+from steplab.api.measuring.budget import is_adaptive, planned_number
 from steplab.api.measuring.estimate import MOST_FINISHED, Expectation, trials_per_start
 from steplab.api.measuring.status import Counts, counts
 from steplab.core.errors import EnvironmentFault, InputError
@@ -32,6 +33,12 @@ from steplab.store.paths import StudyFolder
 from steplab.study.file import read_study as read_file
 from steplab.study.sections import Study
 
+if TYPE_CHECKING:
+    from steplab.api.measuring.adaptive import AdaptiveStudy
+    from steplab.api.measuring.powers import Unknown
+    from steplab.planning.adaptive.chooser import Batch
+    from steplab.planning.power import Power
+
 log = logging.getLogger("steplab")
 SHOWN = 12  # trials in a notebook
 MOST_LISTED = 100_000  # trials of a plan in its document
@@ -46,6 +53,7 @@ class StudyPlan:
     trials: designs.Plan
     folder: Path
     own_code: OwnCode = NO_CODE  # the study's own, examined
+    selected: bool = False  # whether only some trials were asked for
 
     @property
     def note(self) -> str:
@@ -55,7 +63,28 @@ class StudyPlan:
     @property
     def counts(self) -> Counts:
         """How many trials are done already, and how many are left."""
-        return counts(StudyFolder(self.folder), len(self.trials), self._finished.values())
+        number = planned_number(
+            self.study, self.trials, StudyFolder(self.folder), len(self._finished), partial=self.selected
+        )
+        return counts(StudyFolder(self.folder), number, self._finished.values())
+
+    @cached_property
+    def following(self) -> Batch | None:
+        """Of an adaptive design: the batch that it would measure now, and why."""
+        if not is_adaptive(self.study) or self.selected:
+            return None
+        return self._adaptive.following()
+
+    @property
+    def shown(self) -> designs.Plan:
+        """The trials to show: all of them, or those that an adaptive design would measure now."""
+        return self.trials if self.following is None else self._adaptive.plan_of(self.following)
+
+    @property
+    def _adaptive(self) -> AdaptiveStudy:
+        from steplab.api.measuring.adaptive import AdaptiveStudy  # brings pandas and SciPy
+
+        return AdaptiveStudy(self.study, self.trials, StudyFolder(self.folder))
 
     @property
     def basis(self) -> str:
@@ -65,12 +94,19 @@ class StudyPlan:
     @property
     def seconds(self) -> float:
         """The estimated time of the trials that are left."""
-        return self._expectation.left(self.trials, self._finished.keys())
+        return self._expectation.left(self.trials, self._finished.keys(), self.counts.left)
 
     @property
     def missing_environments(self) -> list[str]:
         """A sentence for each framework of the plan whose environment is missing, and how to make it."""
         return missing_environments(self.trials)
+
+    @cached_property
+    def power(self) -> Power | Unknown:
+        """Which differences the design will be able to see, from the noise of earlier trials; or that nobody knows."""
+        from steplab.api.measuring.powers import power  # brings pandas and SciPy
+
+        return power(self.study, self.trials, self.folder)
 
     @property
     def varied(self) -> list[str]:
@@ -95,17 +131,19 @@ class StudyPlan:
 
     def document(self) -> dict[str, Any]:
         """What `steplab run --dry-run --json` prints."""
-        listed = itertools.islice(self.trials, MOST_LISTED)
+        listed = itertools.islice(self.shown, MOST_LISTED)
         rows = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in listed]
         told = {"seconds": self.seconds, "basis": self.basis, "note": self.note}
-        told |= {"missing_environments": self.missing_environments}
-        return self.counts.document() | told | {"plan": rows}
+        told |= {"missing_environments": self.missing_environments, "power": asdict(self.power)}
+        batch = self.following
+        chosen = {} if batch is None else {"batch": batch.number, "why": batch.why}
+        return self.counts.document() | told | chosen | {"plan": rows}
 
     def __repr__(self) -> str:
         return f"<StudyPlan {self.study.about.name}: {len(self.trials)} trials into {self.folder}>"
 
     def _repr_html_(self) -> str:
-        rows = [[t.id, t.replicate, *(t.config.get(name) for name in self.varied)] for t in self.trials[:SHOWN]]
+        rows = [[t.id, t.replicate, *(t.config.get(name) for name in self.varied)] for t in self.shown[:SHOWN]]
         time = f"{self.counts.left} left; estimated time {shown(self.seconds)} (from {self.basis})"
         return display.block(
             display.title(self.study.about.name),
@@ -152,7 +190,7 @@ def plan(
     planned = designs.plan(declared)
     own_code = _examined(declared, planned.code_uses(), modules, tell)
     whole = designs.plan(declared, own_code) if own_code.identities else planned
-    return StudyPlan(declared, _selected(whole, trials), folder, own_code)
+    return StudyPlan(declared, _selected(whole, trials), folder, own_code, selected=bool(trials))
 
 
 def _examined(

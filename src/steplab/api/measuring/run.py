@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from steplab.api.left_out import left_out
+from steplab.api.measuring.budget import is_adaptive, planned_number
 from steplab.api.measuring.durations import remember
 from steplab.api.measuring.estimate import Expectation, Guess
 from steplab.api.measuring.plan import StudyPlan, expectation, missing_environments, plan
@@ -26,6 +27,7 @@ from steplab.runner.interrupts import Stop
 from steplab.runner.observer import Observer
 from steplab.runner.ranks.private_network import doors_of, obstacle, open_doors
 from steplab.store import records
+from steplab.store.choices import read_batches
 from steplab.store.overview import Overview, overview
 from steplab.store.own_code_file import write_own_code
 from steplab.store.paths import StudyFolder
@@ -180,13 +182,15 @@ def run_plan(
     before = _set_aside(folder, trials, retry_failed, watching)
     started = time.monotonic()
     done = trials.among(records.done(folder))
-    left = len(trials) - len(done)
+    left = planned_number(study, trials, folder, len(done), partial=planned.selected) - len(done)
     most = left if limit is None else min(left, limit)
     learned = expectation(study, trials, folder, done)
-    watching.on_begin(most, learned.left(trials, done, limit))
+    watching.on_begin(most, learned.left(trials, done, most))
     learning = _Learning(watching, learned, learned.guesses(trials, done), most)
     own_code = planned.own_code
     campaign = Campaign(study, trials, folder, own_code.folder, learning, own_code=own_code)
+    if is_adaptive(study) and not planned.selected:
+        campaign = _choosing(campaign, watching)
     try:
         if submitting is not None:
             submitting.submit(campaign, limit)
@@ -195,7 +199,24 @@ def run_plan(
     finally:
         if executor == LOCAL:  # other machines are not as fast as this one
             _remember(learning.own)
-    return RunSummary(_counted(trials, folder, before), time.monotonic() - started, stop.asked)
+            _remember_noise(planned.folder, learning.own)
+    return RunSummary(_counted(planned, folder, before), time.monotonic() - started, stop.asked)
+
+
+def _choosing(campaign: Campaign, observer: RunObserver) -> Campaign:
+    """The same with the trials that an adaptive design chooses, batch after batch; what ends it is told."""
+    from steplab.api.measuring.adaptive import AdaptiveStudy  # brings pandas and SciPy
+
+    adaptive = AdaptiveStudy(campaign.study, campaign.trials, campaign.folder)
+
+    def chosen() -> Plan | None:
+        following = adaptive.next()
+        if following is None:
+            observer.on_note(read_batches(campaign.folder)[-1].why)
+        return following
+
+    first = chosen()
+    return replace(campaign, trials=first or campaign.trials.selected([]), more=chosen if first else None)
 
 
 def check_environments(trials: Plan) -> None:
@@ -209,6 +230,40 @@ def _remember(own: Expectation) -> None:
     real = {shape: took for shape, took in own.took.items() if catalogue.framework(shape.framework).needs_environment}
     if real:
         remember(real)
+
+
+def _remember_noise(folder: Path, own: Expectation) -> None:
+    """Keep the noise between replicates of real frameworks, for the powers of other studies."""
+    if any(catalogue.framework(shape.framework).needs_environment for shape in own.took):
+        from steplab.api.measuring.noise_memory import remember_noise
+        from steplab.api.measuring.powers import real_noise, scatter  # brings pandas
+
+        remember_noise(real_noise(scatter(folder)))
+
+
+def pilot(
+    study: Study | Path | str,
+    out: Path | str | None = None,
+    *,
+    modules: Path | str | None = None,
+    observer: RunObserver | None = None,
+    stop: Stop | None = None,
+) -> RunSummary:
+    """Measure the noise between replicates, so that `plan` can say which differences a study will see.
+
+    A few replicates of the smallest and of the largest configuration, in the folder `<out>-pilot`.
+    """
+    watching = observer or RunObserver()
+    return run_pilot(plan(study, out, modules=modules, tell=watching.on_note), observer=watching, stop=stop)
+
+
+def run_pilot(planned: StudyPlan, *, observer: RunObserver | None = None, stop: Stop | None = None) -> RunSummary:
+    """The pilot of a plan, as `pilot` runs it."""
+    from steplab.api.measuring.powers import pilot_folder, pilot_plan
+
+    trials = pilot_plan(planned.study, planned.trials)
+    beside = replace(planned, trials=trials, folder=pilot_folder(planned.folder), selected=True)
+    return run_plan(beside, observer=observer, stop=stop)
 
 
 def _warn_of_open_doors(study: Study, executor: str, observer: RunObserver) -> None:
@@ -243,7 +298,8 @@ def _set_aside(folder: StudyFolder, trials: Plan, retry_failed: bool, observer: 
     return seen
 
 
-def _counted(trials: Plan, folder: StudyFolder, before: Overview) -> Counts:
+def _counted(planned: StudyPlan, folder: StudyFolder, before: Overview) -> Counts:
     """What is done now; what was seen before is not read again."""
-    briefs = overview(folder, before=before).briefs
-    return counts(folder, len(trials), [briefs[trial] for trial in trials.among(briefs.keys())])
+    briefs, trials = overview(folder, before=before).briefs, planned.trials
+    own = [briefs[trial] for trial in trials.among(briefs.keys())]
+    return counts(folder, planned_number(planned.study, trials, folder, len(own), partial=planned.selected), own)

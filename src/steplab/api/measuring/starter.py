@@ -32,7 +32,7 @@ strategy = ["sync"]                  # sync | accumulate:k
 # filters = [6, 12]
 
 [design]
-type = "factorial"                   # factorial | random | latin (with n = number of configurations)
+type = "factorial"                   # factorial | random | latin (with n = number of configurations) | adaptive
 replicates = 3                       # each replicate is a block with processes of its own
 order = "random"
 seed = 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from steplab.api import display
+from steplab.api.measuring.budget import planned_number
 from steplab.api.measuring.job_status import JobStatus, job_statuses
 from steplab.core.trial import UNSUPPORTED, Config, Tally, is_failure, tally
 from steplab.core.units import seconds as shown
@@ -116,7 +117,8 @@ def own_trials(place: StudyFolder, study: Study, done: Set[str]) -> tuple[int, S
     if study.imported:
         return len(done), done
     trials = plan(study, read_own_code(place))
-    return len(trials), trials.among(done)
+    own = trials.among(done)
+    return planned_number(study, trials, place, len(own)), own
 
 
 def counts(folder: StudyFolder, trials: int, done: Iterable[Brief]) -> Counts:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from steplab.api import display
+from steplab.api.modelling.judging import Judge, Progress, judge_all
 from steplab.api.modelling.rows import Columns, RowSource, listed, training_rows
-from steplab.core.background import BackgroundProcess
 from steplab.models import load_model_class, offered
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
@@ -25,7 +23,6 @@ from steplab.models.judging.selection import (
     HeldOut,
     Holdout,
     NoiseFloor,
-    held_out,
     noise_floor,
     parse_holdout,
     random_folds,
@@ -33,9 +30,8 @@ from steplab.models.judging.selection import (
 )
 from steplab.store.source import clean_name
 
-DEAREST = "auto"  # fits each of the others several times: as long as all of them together
 FEW = 4  # models that are judged before a further process has started
-Progress = Callable[[str, float], None]
+MOST_PROCESSES = 4  # more wait for each other's imports
 COLUMNS = ("model", "MAE", "MAPE %", "RMSE", "R²", "covered %", "fit s")
 Named = tuple[str, PerformanceModel]
 
@@ -107,9 +103,7 @@ class ModelComparison:
 
     def document(self) -> dict[str, Any]:
         """What `steplab compare --json` prints."""
-        fields = asdict(self)
-        del fields["notes"]
-        return fields
+        return {name: value for name, value in asdict(self).items() if name != "notes"}
 
     def __repr__(self) -> str:
         return f"<ModelComparison of {len(self.rows)} models of {self.target}: best {self.best}>"
@@ -168,14 +162,15 @@ def compare(
     y = chosen.y.to_numpy(float)
     splits = range_split(chosen.X, asked) if asked else random_folds(len(y), chosen.groups, folds)
     notes(chosen.notes)
-    results = _judged(candidates, Judge(chosen.X, y, tuple(splits), chosen.groups), progress)
-    ranges = [(held_out.text, held_out.rows(chosen.X)) for held_out in asked] if len(asked) > 1 else []
+    judge = Judge(chosen.X, y, tuple(splits), chosen.groups)
+    results = judge_all(candidates, judge, _processes(candidates), progress)
+    ranges = [(condition.text, condition.rows(chosen.X)) for condition in asked] if len(asked) > 1 else []
     return ModelComparison(
         target=str(chosen.y.name),
         rows=_ranked(results, y),
         train_rows=min(len(train) for train, _ in splits),
         test_rows=sum(len(test) for _, test in splits),
-        holdout=tuple(held_out.text for held_out in asked),
+        holdout=tuple(condition.text for condition in asked),
         holdouts=tuple(HoldoutScores(text, int(rows.sum()), _ranked(results, y, rows)) for text, rows in ranges),
         noise=noise_floor(chosen.X[list(chosen.roles.columns)], y),
         folds=None if asked else len(splits),
@@ -184,40 +179,9 @@ def compare(
     )
 
 
-@dataclass(frozen=True)
-class Judge:
-    """The rows that all models are judged on."""
-
-    X: pd.DataFrame
-    y: np.ndarray
-    splits: tuple[tuple[np.ndarray, np.ndarray], ...]
-    groups: np.ndarray | None
-
-    def judge(self, model: PerformanceModel, on_split: Callable[[int], None] = lambda done: None) -> HeldOut:
-        """A model's predictions of the held-out rows."""
-        return held_out(model, self.X, self.y, self.splits, self.groups, on_split)
-
-
-def _judged(candidates: Sequence[Named], judge: Judge, progress: Progress) -> list[tuple[str, HeldOut]]:
-    """Every model on the same rows; the one that tries all others by itself is judged in a further process."""
-    apart = [pair for pair in candidates if pair[0] == DEAREST] if len(candidates) > FEW and _cores() > 1 else []
-    here = [pair for pair in candidates if pair not in apart]
-    with contextlib.ExitStack() as stack:
-        pending = {
-            name: stack.enter_context(BackgroundProcess(__name__)).begin(partial(judge.judge, model))
-            for name, model in apart
-        }
-        results = {}
-        for at, (name, model) in enumerate(here):
-
-            def on_split(done: int, at: int = at, name: str = name) -> None:
-                progress(name, (at + done / len(judge.splits)) / len(candidates))
-
-            results[name] = judge.judge(model, on_split)
-        for name, result in pending.items():
-            progress(name, len(here) / len(candidates))
-            results[name] = result()
-    return [(name, results[name]) for name, _ in candidates]
+def _processes(candidates: Sequence[Named]) -> int:
+    """How many processes judge: one for a handful of models, which are judged before another has started."""
+    return min(_cores(), MOST_PROCESSES) if len(candidates) > FEW else 1
 
 
 def _cores() -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from steplab.analysis.effects.sentences import TABLE_COLUMNS, describe, table_rows
+from steplab.analysis.labels import label
 from steplab.analysis.latency import Inference, Latency
 from steplab.analysis.scaling.series import Estimate, Scaling
 from steplab.analysis.scaling.why import Why
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TABLE_COLUMNS", "AccuracyCurve", "Analysis", "Estimate", "Findings", "Group", "Inference", "Interval", "Latency",
-    "Scaling", "TimeToAccuracy", "Training", "Why", "analyze", "describe", "sentences", "table_rows",
+    "Scaling", "TimeToAccuracy", "Training", "Why", "analyze", "describe", "label", "sentences", "table_rows",
 ]  # fmt: skip
 SHOWN = 15  # configurations in a notebook
 
@@ -73,6 +74,7 @@ class Findings:
             "groups": [_group(group) for group in analysis.groups],
             "effects": analysis.effects,
             "designed": analysis.designed,
+            "layers": analysis.layers,
             "imbalance": [asdict(trial) | {"sentence": trial.sentence} for trial in analysis.imbalance],
             "noise": analysis.noise,
             "scaling": analysis.scaling,
@@ -87,6 +89,7 @@ class Findings:
             "training": analysis.training,
             "inference": analysis.inference,
             "dependent": [asdict(factor) | {"sentence": factor.sentence} for factor in analysis.dependent],
+            "independence": asdict(analysis.independence) | {"sentences": analysis.independence.sentences},
             "sentences": self.sentences,
             "unreadable": self.data.tables.unreadable,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from steplab.core.errors import InputError, StoreError
 if TYPE_CHECKING:
     from steplab.api.modelling.rows import Columns
     from steplab.api.study_data import StudyData
-    from steplab.report.data import ReportData
+    from steplab.report.data import NetworkSliders, ReportData
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,12 @@ class WrittenReport:
 
 
 def report(
-    data: StudyData, path: Path | str | None = None, *, models: Columns = (), figures: Path | str | None = None
+    data: StudyData,
+    path: Path | str | None = None,
+    *,
+    models: Columns = (),
+    figures: Path | str | None = None,
+    network: Path | str | None = None,
 ) -> WrittenReport:
     """Write one HTML file that opens anywhere, offline.
 
@@ -41,6 +46,7 @@ def report(
         data: The study.
         path: The page, by default `report.html` in the study's folder.
         models: Models to fit, or files of saved ones (`a.json`); by default the quick readable ones.
+        network: A network profile, for sliders of bandwidth and latency.
         figures: A folder that also gets every figure as SVG and PNG and every table as LaTeX; needs Chromium.
     """
     page = Path(path) if path is not None else data.folder / "report.html"
@@ -48,6 +54,8 @@ def report(
         raise InputError("there is no such folder", where=str(page.parent), hint="make it first")
     with fitter(data.folder) as beside:
         shown = report_data(data, models, beside=beside)
+    if network is not None:
+        shown = replace(shown, network=_sliders(data, Path(network), shown))
 
     from steplab.report.html import content, render
     from steplab.store.records import write_file
@@ -57,6 +65,14 @@ def report(
     write_file(page, text)
     names = tuple(judged.name for judged in shown.models.judged if judged.model is not None)
     return WrittenReport(page.absolute(), len(text), shown.analysis.trials, names, written)
+
+
+def _sliders(data: StudyData, network: Path, shown: ReportData) -> NetworkSliders:
+    """The fastest configuration over the network, by its profile, its lines and its latency at will."""
+    from steplab.api.results.network_sliders import network_sliders
+
+    fastest = shown.analysis.groups[0].factors if shown.analysis.groups else {}
+    return network_sliders(data, network, {name: str(level) for name, level in fastest.items()})
 
 
 def _figures(data: ReportData, folder: Path) -> tuple[Path, ...]:

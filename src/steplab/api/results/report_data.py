@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from steplab.models.columns.training_rows import Chosen
     from steplab.report.data import Provenance, ReportData, Tabled
     from steplab.report.modelling import Modelled
+    from steplab.report.planned import Planned, WorkersCurve
     from steplab.store.paths import StudyFolder
     from steplab.store.tables import Tables
     from steplab.study.sections import Study
@@ -68,7 +69,48 @@ def report_data(
     roofs = _roofline(place, tabled, analysis)
     logs = _logs(place, loaded.trials)
     modelled = _with_forecast(fitted(), chosen, analysis)
-    return gather(about.name, about.description, analysis, tabled, origin, modelled, logs, roofs)
+    decided = _planned(place, analysis, modelled)
+    return gather(about.name, about.description, analysis, tabled, origin, modelled, logs, roofs, decided)
+
+
+def _planned(place: StudyFolder, analysis: Analysis, modelled: Modelled) -> Planned:
+    """How many workers pay in the fastest configuration, and what an adaptive design chose and why."""
+    from steplab.report.planned import ChosenTrial, Doubt, Planned
+    from steplab.store.choices import read_batches
+    from steplab.store.records import done
+
+    finished, before = done(place), 0
+    choices, doubts, ended = [], [], ""
+    for batch in read_batches(place):
+        if batch.uncertainty is not None:
+            doubts.append(Doubt(before, batch.uncertainty))
+        choices += [ChosenTrial(batch.batch, name, why) for name, why in batch.trials.items() if name in finished]
+        before, ended = len(choices), "" if batch.trials else batch.why
+    return Planned(_workers(analysis, modelled), tuple(choices), tuple(doubts), ended)
+
+
+def _workers(analysis: Analysis, modelled: Modelled) -> WorkersCurve | None:
+    """The speed-up that the first model of the forecast predicts."""
+    from steplab.core.errors import SteplabError
+    from steplab.planning.workers import plan_workers
+    from steplab.report.planned import WorkersCurve
+
+    name = modelled.forecasts[0].name if modelled.forecasts else ""
+    model = next((judged.model for judged in modelled.judged if judged.name == name), None)
+    if model is None or not analysis.groups:
+        return None
+    others = {c: str(level) for c, level in analysis.groups[0].factors.items()
+              if c in model.roles_.columns and c != "workers"}  # fmt: skip
+    try:
+        plan = plan_workers(model, others)
+    except SteplabError:
+        return None  # outside of what can be planned with
+    rows = plan.rows
+    of = ", ".join(f"{c}={level}" for c, level in others.items()) or "as in the study"
+    return WorkersCurve(
+        of, tuple(row.workers for row in rows), tuple(row.speedup for row in rows),
+        tuple(row.speedup_low for row in rows), tuple(row.speedup_high for row in rows), plan.enough, plan.why,
+    )  # fmt: skip
 
 
 def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Roofline | None:
@@ -79,11 +121,10 @@ def _roofline(place: StudyFolder, tabled: Tabled, analysis: Analysis) -> Rooflin
     """
     from steplab.api.results.rooflines import of_configuration
     from steplab.core.errors import SteplabError
-    from steplab.report.data import layer_profile
     from steplab.runner.instruments.ceilings import known_ceilings
     from steplab.store import records
 
-    timed = layer_profile(tabled.trials, tabled.layers, analysis)[2]
+    timed = analysis.layers.trials if analysis.layers else ()
     known = known_ceilings() if timed else None
     if known is None:
         return None

@@ -161,12 +161,17 @@ class Results:
         return self.fit(model, target).predict(at, level)
 
     def report(
-        self, path: Path | str | None = None, *, models: Columns = (), figures: Path | str | None = None
+        self,
+        path: Path | str | None = None,
+        *,
+        models: Columns = (),
+        figures: Path | str | None = None,
+        network: Path | str | None = None,
     ) -> WrittenReport:
         """Write the report: one page that opens anywhere; see `api.results.report.report`."""
         from steplab.api.results.report import report
 
-        return report(self, path, models=models, figures=figures)
+        return report(self, path, models=models, figures=figures, network=network)
 
     def export(self, to: Path | str, table: str = "trials", trial: str = "") -> Export:
         """Write a table, a trial's timeline, or another program's run store; see `api.results.export.export`."""

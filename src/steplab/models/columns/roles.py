@@ -88,25 +88,25 @@ def roles_for(X: pd.DataFrame, intrinsic: Names, categorical: Names, extrinsic: 
 
 def features(X: pd.DataFrame, roles: Roles) -> pd.DataFrame:
     """The columns of the roles: numbers as finite floats, categories as text, rows numbered from 0."""
-    made = {}
+    columns = {}
     for column in roles.columns:
         if column not in X.columns:
             raise ModelError(f"there is no column {column!r}", hint=nearest(column, [str(c) for c in X.columns]))
         values = X[column]
-        made[column] = _text(values) if column in roles.categorical else _numbers(values, column)
+        columns[column] = _text(values) if column in roles.categorical else _numbers(values, column)
     # Plain objects: pandas would otherwise turn text into its string type, on which all is slower.
-    text = {c: pd.Series(made[c], dtype=object) for c in roles.categorical}
-    return pd.DataFrame({**made, **text}, index=pd.RangeIndex(len(X)), columns=list(roles.columns))
+    text = {c: pd.Series(columns[c], dtype=object) for c in roles.categorical}
+    return pd.DataFrame({**columns, **text}, index=pd.RangeIndex(len(X)), columns=list(roles.columns))
 
 
 def _text(values: pd.Series) -> np.ndarray:
     given = values.tolist()
     # 1.0 and 1 are one level, however the table was read.
-    if not all(type(value) is str for value in given):
+    if set(map(type, given)) - {str}:
         given = [f"{value:g}" if isinstance(value, float) else str(value) for value in given]
-    made = np.empty(len(given), dtype=object)
-    made[:] = given
-    return made
+    texts = np.empty(len(given), dtype=object)
+    texts[:] = given
+    return texts
 
 
 def _numbers(values: pd.Series, column: str) -> np.ndarray:
@@ -127,5 +127,6 @@ def canonical_order(frame: pd.DataFrame, y: np.ndarray) -> np.ndarray:
 
 
 def _codes(key: np.ndarray) -> np.ndarray:
-    rank = {name: i for i, name in enumerate(sorted(set(key.tolist())))}
-    return np.array([rank[name] for name in key.tolist()])
+    values = key.tolist()
+    rank = {name: i for i, name in enumerate(sorted(set(values)))}
+    return np.fromiter(map(rank.__getitem__, values), int, len(values))

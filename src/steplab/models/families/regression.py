@@ -69,13 +69,13 @@ class Regression(PerformanceModel):
 
     def _described(self, wanted: list[Term], half: Array, told: bool) -> list[Parameter]:
         fitted = {term: (float(b), float(h)) for term, b, h in zip(self.terms_, self.coef_, half, strict=True)}
-        made = []
+        parameters = []
         for i, term in enumerate(wanted):
             value, width = fitted.get(term, (0.0, np.nan))
             known = told and bool(np.isfinite(width))
             low, high = (value - width, value + width) if known else (None, None)
-            made.append(Parameter(self._label(term), f"β{i}", value, low, high, known))
-        return made
+            parameters.append(Parameter(self._label(term), f"β{i}", value, low, high, known))
+        return parameters
 
     def _summed(self, y: Array) -> Array:
         """The target as the sum gives it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -39,6 +39,10 @@ class TunedModel(PerformanceModel):
         """Learn; what comes back is plain arrays that `_answer` reads."""
         raise NotImplementedError
 
+    def _train_all(self, X: Array, z: Array, settings: Sequence[Setting]) -> list[Any]:
+        """Learn with each of several settings; override where they share work."""
+        return [self._train(X, z, setting) for setting in settings]
+
     def _answer(self, learned: Any, X: Array, inside: Array) -> Array:
         """Predict encoded rows; `inside` holds them moved to the border of the measured range."""
         raise NotImplementedError
@@ -64,11 +68,12 @@ class TunedModel(PerformanceModel):
         if len(z) > self.tuning_rows:
             rows = np.sort(np.random.default_rng(1).permutation(len(z))[: self.tuning_rows])
         X, z, groups = X[rows], z[rows], None if groups is None else groups[rows]
-        errors = [
-            np.nanmean(np.abs(self._out_of_fold(X, z, groups, setting | self.quick, TUNING_FOLDS) - z))
-            for setting in self.settings
-        ]
-        return self.settings[int(np.argmin(errors))]
+        predicted = np.full((len(self.settings), len(z)), np.nan)
+        settings = [setting | self.quick for setting in self.settings]
+        for train, test in folds(len(z), groups, TUNING_FOLDS):
+            for at, learned in enumerate(self._train_all(X[train], z[train], settings)):
+                predicted[at, test] = self._answer(learned, X[test], X[test])
+        return self.settings[int(np.argmin([np.nanmean(np.abs(row - z)) for row in predicted]))]
 
     def _out_of_fold(self, X: Array, z: Array, groups: Array | None, setting: Setting, wanted: int) -> Array:
         predicted = np.full(len(z), np.nan)

@@ -56,8 +56,8 @@ class UserFormula(PerformanceModel):
         start = np.array(list(self.values_.values()))
         for train, test in folds(len(y), groups, self.interval_folds):
             search = Search.of(tree, frame.iloc[train], y[train])
-            found = search.best([start]) if search.names else {}
-            predicted[test] = Formula(filled(tree, found)).evaluate(frame.iloc[test])
+            coefficients = search.best([start]) if search.names else {}
+            predicted[test] = Formula(filled(tree, coefficients)).evaluate(frame.iloc[test])
         return predicted
 
     def _predict(self, frame: pd.DataFrame) -> Array:
@@ -108,7 +108,7 @@ class Search:
         # Far starts may overflow on their way; they lose, and that is all.
         with np.errstate(all="ignore"):
             first = sorted((self._from(start, STEPS_FIRST) for start in starts), key=_cost)
-            descent = min((self._from(one.x, STEPS) for one in first[:FINALISTS]), key=_cost)
+            descent = min((self._from(candidate.x, STEPS) for candidate in first[:FINALISTS]), key=_cost)
         if np.max(np.abs(descent.fun)) >= 1e6:
             raise ModelError("it has no value for some rows", where="formula", hint="check logarithms and roots")
         return dict(zip(self.names, (float(value) for value in descent.x), strict=True))

@@ -185,8 +185,8 @@ def _check(node: object, depth: int) -> None:
 
 def _check_bumps(node: Mapping[str, Any]) -> None:
     lists = [node.get(key) for key in ("args", "points", "weights")]
-    _require(all(isinstance(one, list) and one for one in lists), "bumps have no points")
-    args, points, weights = (list(one or ()) for one in lists)
+    _require(all(isinstance(part, list) and part for part in lists), "bumps have no points")
+    args, points, weights = (list(part or ()) for part in lists)
     _require(len(points) == len(weights), "bumps have a wrong number of weights")
     _require(all(isinstance(p, list) and len(p) == len(args) for p in points), "a point has a wrong size")
     _require(all(_finite(v) for row in (weights, *points) for v in row), "a bump is not a number")

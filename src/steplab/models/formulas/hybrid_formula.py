@@ -65,7 +65,7 @@ def _compute(law: StepLaw, value: dict[str, float]) -> Node:
     nodes = [number(float(np.exp(value["per_sample"] + constant)))]
     nodes += [column(parts.batch)] if parts.batch else []
     own = _times(*nodes, *sizes)
-    own = op("div", own, column(parts.workers)) if parts.shared else own
+    own = op("div", own, _workers(law)) if parts.shared else own
     if "overhead" in value:
         own = op("add", number(float(np.exp(value["overhead"]))), own)
     slower = [_contention(law, value)] if "contention" in value else []
@@ -73,8 +73,7 @@ def _compute(law: StepLaw, value: dict[str, float]) -> Node:
 
 
 def _contention(law: StepLaw, value: dict[str, float]) -> Node:
-    workers = column(law.parts.workers)
-    sharing = op("div", workers, column(law.parts.nodes)) if law.parts.nodes else workers
+    sharing = op("div", _workers(law), _nodes(law)) if law.parts.nodes else _workers(law)
     others = op("mul", number(float(np.exp(value["contention"]))), op("sub", sharing, number(1)))
     return op("add", number(1), others)
 
@@ -82,8 +81,8 @@ def _contention(law: StepLaw, value: dict[str, float]) -> Node:
 def _sync(law: StepLaw, value: dict[str, float]) -> Node:
     constant, sizes = _sizes(law, value, "sync")
     scale = float(np.exp(constant))
-    workers, p = column(law.parts.workers), growth(value["growth"])
-    across = column(law.parts.nodes) if law.parts.nodes and not law.flat else workers
+    workers, p = _workers(law), growth(value["growth"])
+    across = _nodes(law) if law.parts.nodes and not law.flat else workers
     coefficient = {name: scale * float(np.exp(value[name])) for name in ("latency", "reach")}
     terms = [op("mul", number(coefficient["latency"]), _more_than_one(workers))]
     if abs(p) > 1e-6:
@@ -92,12 +91,21 @@ def _sync(law: StepLaw, value: dict[str, float]) -> Node:
     else:
         terms.append(op("mul", number(coefficient["reach"]), op("log", across)))
     if law.parts.nodes:
-        nodes = column(law.parts.nodes)
-        terms.append(op("mul", number(scale * float(np.exp(value["between"]))), _more_than_one(nodes)))
+        terms.append(op("mul", number(scale * float(np.exp(value["between"]))), _more_than_one(_nodes(law))))
     if "within" in value:
-        within = op("log", op("div", workers, nodes))
+        within = op("log", op("div", workers, _nodes(law)))
         terms.append(op("mul", number(scale * float(np.exp(value["within"]))), within))
     return _times(_sum(terms), *sizes, *_levels(law, value, "sync"))
+
+
+def _workers(law: StepLaw) -> Node:
+    """The workers, of which there is always one: below that the law has no meaning."""
+    return op("max", number(1), column(law.parts.workers))
+
+
+def _nodes(law: StepLaw) -> Node:
+    """The nodes, at least one and at most as many as workers."""
+    return op("min", _workers(law), op("max", number(1), column(law.parts.nodes)))
 
 
 def _more_than_one(count: Node) -> Node:

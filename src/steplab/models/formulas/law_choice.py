@@ -33,7 +33,7 @@ def best_extrapolating(law: StepLaw, frame: pd.DataFrame, y: Array) -> StepLaw:
     borders = inner_borders(few, law.parts.workers, len(laws[-1].names) + 1)
     if len(borders) < FEWEST_BORDERS:
         return law
-    errors = np.array([[_error(one, few, target, border) for border in borders] for one in laws])
+    errors = np.array([[_error(kin, few, target, border) for border in borders] for kin in laws])
     return laws[_clearly_best(errors)]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -78,14 +79,11 @@ def solve(A: Array, y: Array, weight: Array) -> Array:
     return np.asarray(nnls(R, Q.T @ (y * weight))[0] / scale)
 
 
-def _error(frame: pd.DataFrame, terms: Sequence[Term], y: Array, weight: Array, splits: Sequence[Split]) -> float:
-    A = design(frame, terms)
-    if not np.isfinite(A).all():
-        return np.inf
+def _error(A: Array, y: Array, weight: Array, splits: Sequence[Split]) -> float:
     errors = []
     for train, test in splits:
-        found = solve(A[train], y[train], weight[train])
-        errors.append(float(np.mean(np.abs(A[test] @ found - y[test]) * weight[test])))
+        weights = solve(A[train], y[train], weight[train])
+        errors.append(float(np.mean(np.abs(A[test] @ weights - y[test]) * weight[test])))
     return float(np.mean(errors))
 
 
@@ -97,9 +95,13 @@ def search(frame: pd.DataFrame, numeric: Sequence[str], y: Array, weight: Array,
     # The cost of a step is at most linear in batch, workers and nodes; a steeper term is noise that explodes.
     scale = find_parts(frame, varying).columns
 
-    def error(terms: Sequence[Term]) -> float:
-        inside = _error(frame, terms, y, weight, random)
-        return inside if not ranges else (inside + _error(frame, terms, y, weight, ranges)) / 2
+    @cache  # the rounds ask again for much of what they have asked before
+    def error(terms: tuple[Term, ...]) -> float:
+        A = design(frame, terms)
+        if not np.isfinite(A).all():
+            return np.inf
+        inside = _error(A, y, weight, random)
+        return inside if not ranges else (inside + _error(A, y, weight, ranges)) / 2
 
     best: dict[str, Simple] = {}
     for _ in range(ROUNDS):
@@ -107,19 +109,19 @@ def search(frame: pd.DataFrame, numeric: Sequence[str], y: Array, weight: Array,
             others = [(simple,) for other, simple in best.items() if other != name]
             options = candidates(frame, name, steepest=1 if name in scale else max(EXPONENTS))
             if options:
-                best[name] = min(options, key=lambda simple: error([*others, (simple,)]))
-    return min(_structures(best), key=error)
+                best[name] = min(options, key=lambda simple: error((*others, (simple,))))
+    return min(_structures(best), key=lambda terms: error(tuple(terms)))
 
 
 def _structures(best: Mapping[str, Simple]) -> list[list[Term]]:
     """Sums, products and mixtures of the best terms, and simpler models without some of them."""
     terms = list(best.values())
-    found: list[list[Term]] = [[]]
+    structures: list[list[Term]] = [[]]
     for size in range(1, min(len(terms), 4) + 1):
         for chosen in combinations(terms, size):
             alone: list[Term] = [(simple,) for simple in chosen]
-            found.append(alone)
+            structures.append(alone)
             if size > 1:
-                found += [[tuple(chosen)], [*alone, tuple(chosen)]]
-                found += [[(simple,), tuple(chosen)] for simple in chosen]
-    return found if len(terms) <= 4 else [*found, [(simple,) for simple in terms]]
+                structures += [[tuple(chosen)], [*alone, tuple(chosen)]]
+                structures += [[(simple,), tuple(chosen)] for simple in chosen]
+    return structures if len(terms) <= 4 else [*structures, [(simple,) for simple in terms]]

@@ -33,8 +33,8 @@ def parse_formula(text: str, columns: Collection[str]) -> Node:
         raise _wrong(f"it is longer than {LONGEST} characters")
     quoted: dict[str, str] = {}
 
-    def replaced(found: re.Match[str]) -> str:
-        quoted[f"_quoted{len(quoted)}"] = found[1]
+    def replaced(quote: re.Match[str]) -> str:
+        quoted[f"_quoted{len(quoted)}"] = quote[1]
         return f" _quoted{len(quoted) - 1} "
 
     source = re.sub(r"`([^`]*)`", replaced, text).replace("^", "**").strip()

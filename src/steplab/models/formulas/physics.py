@@ -65,16 +65,16 @@ class Factor:
 
 def factors(frame: pd.DataFrame, numeric: Sequence[str], levels: dict[str, tuple[str, ...]]) -> list[Factor]:
     """The factors beside workers, batch and nodes: constant columns say nothing and are left out."""
-    made = []
+    listed = []
     for column in numeric:
         values = frame[column].to_numpy(float)
         if np.ptp(values) == 0:
             continue
         if np.min(values) > 0:
-            made.append(Factor(column, "power", float(np.exp(np.mean(np.log(values))))))
+            listed.append(Factor(column, "power", float(np.exp(np.mean(np.log(values))))))
         else:
-            made.append(Factor(column, "linear", float(np.mean(values)), float(np.std(values))))
-    return made + [
+            listed.append(Factor(column, "linear", float(np.mean(values)), float(np.std(values))))
+    return listed + [
         Factor(c, "level", level=name, reference=known[0]) for c, known in levels.items() for name in known[1:]
     ]
 
@@ -119,10 +119,10 @@ class StepLaw:
 
     def inputs(self, frame: pd.DataFrame) -> Inputs:
         """The arrays of a table."""
-        one = np.ones(len(frame))
-        workers = np.maximum(frame[self.parts.workers].to_numpy(float), 1) if self.parts.workers else one
-        nodes = np.clip(frame[self.parts.nodes].to_numpy(float), 1, workers) if self.parts.nodes else one
-        batch = frame[self.parts.batch].to_numpy(float) if self.parts.batch else one
+        ones = np.ones(len(frame))
+        workers = np.maximum(frame[self.parts.workers].to_numpy(float), 1) if self.parts.workers else ones
+        nodes = np.clip(frame[self.parts.nodes].to_numpy(float), 1, workers) if self.parts.nodes else ones
+        batch = frame[self.parts.batch].to_numpy(float) if self.parts.batch else ones
         batch = batch / workers if self.parts.shared else batch
         blocks = [
             [factor.values(frame) for factor in self.factors if (factor.kind == "level") == is_level]
@@ -258,13 +258,13 @@ def _by_overlap(step: _Step, share: Array, gamma: float) -> Array:
 
 def _factor_columns(law: StepLaw, at: Inputs, part: str, share: Array) -> dict[str, Array]:
     """The derivatives of the logarithm of a part by its factors; sizes act on a share of it, levels on all."""
-    made, seen = {}, {"size": 0, "level": 0}
+    columns, seen = {}, {"size": 0, "level": 0}
     for factor in law.factors:
         kind, block = ("level", at.levels) if factor.kind == "level" else ("size", at.sizes)
         values = block[:, seen[kind]]
         seen[kind] += 1
-        made[f"{part}:{factor.column}:{factor.level}"] = values if kind == "level" else share * values
-    return made
+        columns[f"{part}:{factor.column}:{factor.level}"] = values if kind == "level" else share * values
+    return columns
 
 
 def _effects(law: StepLaw, value: dict[str, float], at: Inputs, part: str) -> tuple[Array, Array]:

@@ -24,6 +24,8 @@ NEXT_TO_NOTHING = 1e-9
 MOST_BORDERS = 4
 # Each border is one try of the model; from a single try nothing can be said about the next.
 FEWEST_BORDERS = 2
+# Nothing is known as well outside as inside: borders that show no growth may do so by luck.
+LEAST_RATE = 0.25
 LEVEL = 0.9
 
 
@@ -80,21 +82,22 @@ def needed_rate(scores: Array, distances: Array, inside: float) -> float:
 
 
 def combined_rate(rates: Sequence[float]) -> float | None:
-    """One rate from those of several borders: their mean and its standard error; None where there are too few.
+    """One rate from those of several borders: their mean, of two the larger; None where there are too few.
 
-    >>> combined_rate([1.0, 3.0]), combined_rate([1.0])
-    (3.0, None)
+    >>> combined_rate([1.0, 3.0]), combined_rate([1.0, 2.0, 6.0]), combined_rate([0.0, 0.0]), combined_rate([1.0])
+    (3.0, 3.0, 0.25, None)
     """
     if len(rates) < FEWEST_BORDERS:
         return None
-    return float(np.mean(rates) + np.std(rates, ddof=1) / math.sqrt(len(rates)))
+    rate = max(rates) if len(rates) == FEWEST_BORDERS else float(np.mean(rates))
+    return max(float(rate), LEAST_RATE)
 
 
 def rates(
     frame: pd.DataFrame, columns: Sequence[str], scored: Callable[[Border], Array | None], inside: float, fewest: int
 ) -> Rates:
     """The rate of each factor; `scored` gives the scores of the rows beyond a border, or None if the fit fails."""
-    found: Rates = {}
+    by_column: Rates = {}
     for column in columns:
         needed = []
         for border in inner_borders(frame, column, fewest):
@@ -102,8 +105,8 @@ def rates(
             if scores is not None and np.isfinite(scores).any():
                 known = np.isfinite(scores)
                 needed.append(needed_rate(scores[known], border.distance[known], inside))
-        found[column] = combined_rate(needed)
-    return found
+        by_column[column] = combined_rate(needed)
+    return by_column
 
 
 def thinned(frame: pd.DataFrame, y: Array, groups: Array | None, most: int = MOST_ROWS) -> Rows:
@@ -120,7 +123,7 @@ def saved_rates(saved: object, columns: tuple[str, ...]) -> Rates | None:
         return None
     if not isinstance(saved, dict) or set(saved) != set(columns):
         raise ValueError("the growth of the interval is damaged")
-    found = {c: None if saved[c] is None else float(saved[c]) for c in columns}
-    if any(rate is not None and not 0 <= rate < np.inf for rate in found.values()):
+    by_column = {c: None if saved[c] is None else float(saved[c]) for c in columns}
+    if any(rate is not None and not 0 <= rate < np.inf for rate in by_column.values()):
         raise ValueError("the growth of the interval is damaged")
-    return found
+    return by_column

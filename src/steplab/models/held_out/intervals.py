@@ -11,7 +11,7 @@ Predictive inference with the jackknife+, Annals of Statistics 49, 2021). g is 0
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,17 +94,25 @@ def scale_of(predicted: np.ndarray, power: float, floor: float) -> np.ndarray:
     return np.asarray(np.maximum(np.abs(predicted), floor) ** power)
 
 
-def dependence(scores: np.ndarray, predicted: np.ndarray) -> float:
-    """The size of the rank correlation of scores with predictions."""
-    if np.ptp(scores) == 0 or np.ptp(predicted) == 0:
-        return 0.0
-    return abs(float(np.corrcoef(_ranks(scores), _ranks(predicted))[0, 1]))
+def dependences(scored: Sequence[np.ndarray], predicted: np.ndarray) -> list[float]:
+    """The size of the rank correlation of each kind of scores with the predictions."""
+    order = ranks(predicted) if np.ptp(predicted) else None
+    return [
+        0.0 if order is None or np.ptp(scores) == 0 else rank_correlation(ranks(scores), order) for scores in scored
+    ]
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    ranks = np.empty(len(values))
-    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
-    return ranks
+def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """The size of the correlation of two orders of the same rows."""
+    rows, middle = len(first), (len(first) - 1) / 2
+    return abs(float((first - middle) @ (second - middle)) / (rows * (rows**2 - 1) / 12))
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """The place of each value in their order, from 0."""
+    places = np.empty(len(values))
+    places[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return places
 
 
 def floor_of(measured: np.ndarray) -> float:
@@ -114,8 +122,8 @@ def floor_of(measured: np.ndarray) -> float:
 
 def best_power(residuals: np.ndarray, predicted: np.ndarray, floor: float) -> float:
     """The power of the prediction by which errors are scaled so that they depend on it least."""
-    size = np.abs(predicted)
-    return min(POWERS, key=lambda power: dependence(residuals / scale_of(predicted, power, floor), size))
+    scored = [residuals / scale_of(predicted, power, floor) for power in POWERS]
+    return POWERS[int(np.argmin(dependences(scored, np.abs(predicted))))]
 
 
 def calibrate(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | None = None) -> Conformal:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from steplab.models.held_out.intervals import MOST_SCORES, POWERS, conformal_quantile, dependence
+from steplab.models.held_out.intervals import MOST_SCORES, POWERS, conformal_quantile, dependences
 
 KIND = "ratio"
 # Noise-free rows have no width of their own; what extrapolation adds is measured in this one.
@@ -80,17 +80,17 @@ class RatioConformal:
         power, typical, smallest, largest = (
             float(document[name]) for name in ("power", "typical", "smallest", "largest")
         )
-        made = cls(power, typical, smallest, largest, int(document["rows"]), scores)
+        interval = cls(power, typical, smallest, largest, int(document["rows"]), scores)
         finite = all(map(math.isfinite, (power, typical, smallest, largest, *scores)))
         if (
             not scores
             or not finite
             or min(typical, smallest, largest) <= 0
-            or made.rows < 1
+            or interval.rows < 1
             or list(scores) != sorted(scores)
         ):
             raise ValueError("the interval's scores are damaged")
-        return made
+        return interval
 
 
 def calibrate_ratios(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | None = None) -> RatioConformal:
@@ -101,7 +101,7 @@ def calibrate_ratios(predicted: np.ndarray, measured: np.ndarray, groups: np.nda
     rows = len(predicted) if groups is None else len(np.unique(groups[seen]))
     laws = [RatioConformal(power, typical, smallest, largest, rows, (0.0,)) for power in POWERS]
     scored = [law.scores_of(predicted, measured) for law in laws]
-    best = int(np.argmin([dependence(scores, predicted) for scores in scored]))
+    best = int(np.argmin(dependences(scored, predicted)))
     scores = scored[best]
     if len(scores) > MOST_SCORES:
         scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))

@@ -152,13 +152,12 @@ class HeldOut:
 
 def held_out(
     model: PerformanceModel, frame: pd.DataFrame, y: Array, splits: Sequence[tuple[Array, Array]],
-    groups: Array | None = None, on_split: Callable[[int], None] = lambda done: None,
+    groups: Array | None = None,
 ) -> HeldOut:  # fmt: skip
     """Fit to the training rows of each split and predict its test rows; a failing model gives its reason."""
     predicted, low, high = (np.full(len(y), np.nan) for _ in range(3))
     seconds, reason = 0.0, ""
-    for at, (train, test) in enumerate(splits):
-        on_split(at)
+    for train, test in splits:
         started = time.perf_counter()
         try:
             fitted = clone(model).fit(
@@ -177,6 +176,17 @@ def held_out(
             # A model that breaks on unusual data is a result of the comparison, not its end.
             reason = f"it failed with {type(error).__name__}: {error}".partition("\n")[0]
     return HeldOut(predicted, low, high, seconds / max(len(splits), 1), reason)
+
+
+def joined(parts: Sequence[HeldOut]) -> HeldOut:
+    """The predictions of several splits, each of other rows, as those of one model; the last reason tells."""
+    predicted, low, high = (np.full(len(parts[0].predicted), np.nan) for _ in range(3))
+    for part in parts:
+        known = np.isfinite(part.predicted)
+        predicted[known], low[known], high[known] = part.predicted[known], part.low[known], part.high[known]
+    reasons = [part.reason for part in parts if part.reason]
+    seconds = float(np.mean([part.fit_seconds for part in parts]))
+    return HeldOut(predicted, low, high, seconds, reasons[-1] if reasons else "")
 
 
 def random_folds(rows: int, groups: Array | None, wanted: int) -> list[tuple[Array, Array]]:

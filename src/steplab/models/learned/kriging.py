@@ -40,13 +40,13 @@ class Kriging:
             return np.zeros(len(Z))
         return self.signal * bump_sum(Z / self.lengths, self.points / self.lengths, self.weights)
 
-    def node(self, places: Sequence[Node]) -> Node | None:
-        """The smooth part as a piece of a formula in these coordinates; None where it is zero everywhere."""
+    def node(self, places: Sequence[Node], share: float = 1.0) -> Node | None:
+        """A share of the smooth part as a piece of a formula in these coordinates; None where it is zero everywhere."""
         if not len(self.points):
             return None
         # Bumps have width 1: coordinates and points are divided by the lengths.
         scaled = [op("div", place, number(length)) for place, length in zip(places, self.lengths, strict=True)]
-        return bumps(scaled, self.points / self.lengths, self.signal * self.weights)
+        return bumps(scaled, self.points / self.lengths, share * self.signal * self.weights)
 
 
 def nothing(dimensions: int) -> Kriging:

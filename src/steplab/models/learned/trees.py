@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,10 @@ class Trees:
             goes_left = X[rows, self.feature[node]] <= self.threshold[node]
             node = np.where(goes_left, self.left[node], self.right[node])
         return np.asarray(self.value[node])
+
+    def first(self, number: int) -> Trees:
+        """The first trees alone, with the nodes of all."""
+        return replace(self, roots=self.roots[:number])
 
     def to_document(self) -> dict[str, Any]:
         """Plain JSON data."""

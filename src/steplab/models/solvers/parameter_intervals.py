@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from steplab.models.formulas.expression import Columns, Expression, log_count, more_than_one
+from steplab.models.formulas.expression import Columns, Expression, log_count, log_per_node, more_than_one
 from steplab.models.held_out.intervals import best_power, floor_of, scale_of
 from steplab.models.parameter import Parameter
 
@@ -69,6 +69,10 @@ def slopes(expression: Expression, frame: Columns, *, ours: bool = True) -> list
         if cost > 0:
             own = cost * log_count(np.asarray(frame[c], float))
             derivatives.append(Slope(f"ln {c}", "g", cost, True, (0, np.inf), own))
+    shared = expression.per_node
+    if shared is not None and shared.cost > 0:
+        own = shared.cost * log_per_node(frame, shared.workers, shared.nodes)
+        derivatives.append(Slope(f"ln {shared.name}", "g", shared.cost, True, (0, np.inf), own))
     if expression.constant > 0:
         constant = expression.constant
         derivatives.append(Slope("constant", "C", constant, True, (0, np.inf), np.full(len(outer), constant)))
@@ -107,8 +111,16 @@ def _density_at_zero(u: Array) -> float:
     return float(np.mean(np.exp(-0.5 * (u / width) ** 2)) / (width * np.sqrt(2 * np.pi)))
 
 
-def _bread(known: Evidence) -> tuple[Array, Array]:
+@dataclass(frozen=True)
+class Bread:
     """The inverse curvature, flat directions left out, and how far each parameter lies in flat directions."""
+
+    inverse: Array
+    flatness: Array
+
+
+def bread(known: Evidence) -> Bread:
+    """The bread of the sandwich: what the curvature of the loss says about the parameters."""
     rows = known.jacobian * np.sqrt(known.curvature)[:, None]
     norms = np.sqrt((rows**2).sum(axis=0))
     norms[norms == 0] = 1.0
@@ -118,31 +130,29 @@ def _bread(known: Evidence) -> tuple[Array, Array]:
     steep = sizes > FLAT * sizes.max(initial=1e-300)
     flatness = (directions[~steep] ** 2).sum(axis=0)
     inverse = (directions[steep].T / sizes[steep] ** 2) @ directions[steep]
-    return inverse / np.outer(norms, norms), flatness
+    return Bread(inverse / np.outer(norms, norms), flatness)
 
 
-def covariance(known: Evidence, groups: Array | None) -> tuple[Array, Array]:
-    """The sandwich covariance of the parameters (rows of a group together), and each one's flatness."""
-    bread, flatness = _bread(known)
+def covariance(known: Evidence, groups: Array | None, bread: Bread) -> Array:
+    """The sandwich covariance of the parameters, rows of a group together."""
     # As in HC3 (MacKinnon and White, 1985): rows that pull the fit towards themselves look too good.
     scores = known.jacobian * (known.score / (1 - _share(known, bread)))[:, None]
     if groups is not None:
         scores = pd.DataFrame(scores).groupby(groups).sum().to_numpy()
-    return bread @ (scores.T @ scores) @ bread, flatness
+    return np.asarray(bread.inverse @ (scores.T @ scores) @ bread.inverse)
 
 
-def _leverage(known: Evidence, bread: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->i", known.jacobian @ bread, known.jacobian))
+def _leverage(known: Evidence, bread: Bread) -> Array:
+    return np.asarray(((known.jacobian @ bread.inverse) * known.jacobian).sum(axis=1))
 
 
-def _share(known: Evidence, bread: Array) -> Array:
+def _share(known: Evidence, bread: Bread) -> Array:
     """How much of each row's fit is the row's own doing."""
     return np.asarray(np.clip(_leverage(known, bread) * known.curvature, 0, 0.95))
 
 
-def held_out_shift(known: Evidence) -> Array:
+def held_out_shift(known: Evidence, bread: Bread) -> Array:
     """How far each row's residual grows when the row is left out, to first order."""
-    bread, _ = _bread(known)
     return np.asarray(_leverage(known, bread) * known.score / (1 - _share(known, bread)))
 
 

@@ -17,7 +17,9 @@ GRID = np.array([-4.0, -2.0, -1.0, -0.4, 0.4, 1.0, 2.0, 4.0])
 FINE = np.concatenate([np.linspace(-5, -0.2, 25), np.linspace(0.2, 5, 25)])
 SCREEN_ROWS = 300
 MIRROR_ROWS = 1500
-DICTIONARY_ROWS = 200
+DICTIONARY_ROWS, DICTIONARY_STEPS = 200, 3
+# Every start takes so many steps; the best goes on and takes more.
+RACE, SCREEN = 1, 7
 # The corner of the absolute value is rounded within this share of the median error; the mean error that this
 # costs is below 0.1 %, and without it the search would not come to rest.
 ROUNDING = 0.2
@@ -51,17 +53,17 @@ def _closest_power(log: Array, on: Array, effect: Array, low: float, high: float
 def dictionary_start(problem: Problem, theta: Array) -> Array:
     """Powers from non-negative least squares over the grid of powers."""
     wide, first = _wide(problem, theta)
-    best = descend(wide, start(wide, first), float(np.median(np.abs(problem.y))) or 1.0, 6, 1e-3)
+    best = descend(wide, start(wide, first), float(np.median(np.abs(problem.y))) or 1.0, DICTIONARY_STEPS, 1e-2)
     n, g = problem.inner.shape[1], len(GRID)
-    found = np.concatenate([theta[:n], best.theta[n * g :]])
+    guess = np.concatenate([theta[:n], best.theta[n * g :]])
     for i in range(n):
         powers, coef = best.theta[i * g : (i + 1) * g], best.coef[i * g : (i + 1) * g]
         if coef.any():
             log, on = problem.inner[:, i], problem.inner_on[:, i]
             effect = (np.exp(np.outer(log, powers)) * on[:, None]) @ coef
             power = _closest_power(log, on, effect, problem.low[i], problem.high[i])
-            found[i] = power if problem.moving[i] else np.sign(power)
-    return found
+            guess[i] = power if problem.moving[i] else np.sign(power)
+    return guess
 
 
 def _thinned(problem: Problem, rows: int) -> Problem:
@@ -95,6 +97,7 @@ def _rounding(point: PowersPoint, problem: Problem, share: float) -> float:
 
 
 def _screen(problem: Problem, theta: Array, iterations: int) -> PowersPoint:
+    problem = problem.held_near(theta)
     point = start(problem, theta)
     return descend(problem, point, _rounding(point, problem, 1.0), iterations, 1e-4)
 
@@ -103,10 +106,9 @@ def _mirrored(problem: Problem, best: PowersPoint) -> PowersPoint:
     """The best point, or a better one in which a weak factor's power stands on the other side of zero."""
     n = problem.inner.shape[1]
     effects = (best.basis[:, :n] * best.coef[:n]).std(axis=0)
-    for i in np.flatnonzero(effects < np.std(best.residual)).tolist():
+    for i in np.flatnonzero(effects < best.residual.std()).tolist():
         for power in (-1.0, 1.0):
-            stuck = best.coef[i] == 0
-            if problem.low[i] <= power and (stuck or power * best.theta[i] <= 0):
+            if problem.low[i] <= power and (best.coef[i] == 0 or power * best.theta[i] <= 0):
                 best = _other_side(problem, best, i, power)
     return best
 
@@ -168,15 +170,15 @@ def _best_whole_powers(problem: Problem, fixed: Array, seed: int, starts: int, f
 def _search(problem: Problem, seed: int, starts: int, near: Array | None, finished: float) -> PowersPoint:
     if near is None:
         few = _thinned(problem, SCREEN_ROWS)
-        points = [_screen(few, theta, 7) for theta in _starts(few, starts, np.random.default_rng(seed))]
+        points = [_screen(few, theta, RACE) for theta in _starts(few, starts, np.random.default_rng(seed))]
         near = min(points, key=lambda point: point.cost).theta
+        problem = problem.held_near(near)
         some = _thinned(problem, MIRROR_ROWS)
-        best = _screen(some, near, 7)
-        mirrored = _mirrored(some, best)
-        # What one factor's new side changes may wake another; without a change there is nothing to wake.
-        best = mirrored if mirrored is best else _mirrored(some, mirrored)
+        best = _screen(some, near, SCREEN)
+        best = _mirrored(some, best)
         point = best if some is problem else start(problem, best.theta)
     else:
+        problem = problem.held_near(near)
         point = start(problem, near)
     problem = _with_own_error(problem, point)
     for share, tolerance in ((1.0, 1e-4), (ROUNDING, finished)):

@@ -15,15 +15,36 @@ import pandas as pd
 from steplab.core.errors import ModelError, allowed
 from steplab.models.columns.meaning import find_parts
 from steplab.models.columns.roles import Roles
-from steplab.models.formulas.expression import Expression, log_count, more_than_one
+from steplab.models.formulas.expression import Expression, PerNode, log_count, log_per_node, more_than_one
 from steplab.models.solvers.varpro import USUAL_ERROR, Array, Penalty, PowersPoint, Problem
 
 LOSSES = ("absolute", "relative", "squared")
 FORMS = ("steps", "source")
 POWER_BOUND = 5.0
 POWER_WIDTH = 1.0  # of the weak prior on powers
+COUNT_WIDTH = 0.1  # of the prior on powers of workers and nodes, that of the physics (`GROWTH_WIDTH`)
 # 0 has no negative power, and 0^0 would make the term a constant.
 LEAST_POWER_OF_ZERO = 0.05
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What workers and nodes may cost beside the work: steps from one to several, and logarithms."""
+
+    columns: tuple[str, ...] = ()  # those that count workers or nodes
+    steps: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    per_node: tuple[str, str] | None = None  # workers and nodes, if the workers of a node have a curve
+
+    def __len__(self) -> int:
+        return len(self.steps) + len(self.logs) + (self.per_node is not None)
+
+    def values(self, frame: pd.DataFrame) -> Array | None:
+        """A column for each of them, or nothing."""
+        terms = [more_than_one(frame[c].to_numpy(float)) for c in self.steps]
+        terms += [log_count(frame[c].to_numpy(float)) for c in self.logs]
+        terms += [log_per_node(frame, *self.per_node)] if self.per_node else []
+        return np.column_stack(terms) if terms else None
 
 
 @dataclass(frozen=True)
@@ -37,8 +58,7 @@ class Prepared:
     levels: Mapping[str, Sequence[str]]
     typical: Mapping[str, float]  # the geometric mean of each factor
     unit: float  # the typical target
-    steps: tuple[str, ...] = ()  # counts of which more than one costs something beside the work
-    logs: tuple[str, ...] = ()  # counts that cost more with every e-fold
+    counts: Counts = Counts()
 
     def expression(self, point: PowersPoint) -> Expression:
         """The solver's answer in the table's units."""
@@ -48,46 +68,57 @@ class Prepared:
         scale = self.unit * float(np.prod([self.typical[c] ** -q[c] for c in q]))
         coef = {c: float(a) * scale * self.typical[c] ** -p[c]
                 for c, a in zip(self.intrinsic, point.coef[:n], strict=True)}  # fmt: skip
-        counts = len(self.steps) + len(self.logs)
-        end = len(point.coef) - 1 - counts
+        counts = self.counts
+        end = len(point.coef) - 1 - len(counts)
         base, levels = self._against_reference(point.coef[n:end] * scale)
         names, costs = self.roles.intrinsic, (point.coef[end:-1] * self.unit).tolist()
         return Expression(
             {c: coef.get(c, 0.0) for c in names}, {c: p.get(c, 0.0) for c in names},
             base, levels, {c: q.get(c, 0.0) for c in self.roles.extrinsic}, float(point.coef[-1]) * self.unit,
-            dict(zip(self.steps, costs, strict=False)),
-            dict(zip(self.logs, costs[len(self.steps) :], strict=True)),
+            dict(zip(counts.steps, costs, strict=False)),
+            dict(zip(counts.logs, costs[len(counts.steps) :], strict=False)),
+            PerNode(*counts.per_node, costs[-1]) if counts.per_node else None,
         )  # fmt: skip
 
     def _against_reference(self, shares: Array) -> tuple[float, dict[str, dict[str, float]]]:
         """One share per level of every factor, turned into a base and differences from the first levels."""
         if not self.levels:
             return (float(shares[0]) if len(shares) else 0.0), {}
-        base, made, at = 0.0, {}, 0
+        base, differences, at = 0.0, {}, 0
         for name, known in self.levels.items():
             own = shares[at : at + len(known)]
             base, at = base + float(own[0]), at + len(known)
-            made[name] = {lv: float(share - own[0]) for lv, share in zip(known, own, strict=True)}
-        return base, made
+            differences[name] = {lv: float(share - own[0]) for lv, share in zip(known, own, strict=True)}
+        return base, differences
 
 
-def _logarithms(frame: pd.DataFrame, columns: Sequence[str], typical: Mapping[str, float]) -> tuple[Array, Array]:
-    values = frame[list(columns)].to_numpy(float).reshape(len(frame), len(columns))
-    on = (values > 0).astype(float)
-    with np.errstate(divide="ignore"):
-        logs = np.log(values / np.array([typical[c] for c in columns]))
-    return np.where(on > 0, logs, 0.0), on
+def _logarithms(
+    table: Mapping[str, Array], columns: Sequence[str], typical: Mapping[str, float], rows: int
+) -> tuple[Array, Array]:
+    values = np.empty((rows, len(columns)), order="F")
+    for place, c in enumerate(columns):
+        np.divide(table[c], typical[c], out=values[:, place])
+    on = values > 0
+    logs = np.zeros_like(values)
+    np.log(values, out=logs, where=on)
+    return logs, on.astype(float)
 
 
-def _typical(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, float]:
-    made = {}
+def _typical(table: Mapping[str, Array], columns: Sequence[str]) -> dict[str, float]:
+    typical = {}
     for c in columns:
-        values = frame[c].to_numpy(float)
-        if (values < 0).any():
+        values = table[c]
+        if values.min() < 0:
             hint = "make it categorical, or shift it above 0"
             raise ModelError(f"column {c!r} holds negative values, which have no powers", hint=hint)
-        made[c] = float(np.exp(np.log(values[values > 0]).mean())) if (values > 0).any() else 1.0
-    return made
+        above = values if values.min() > 0 else values[values > 0]
+        typical[c] = float(np.exp(np.log(above).mean())) if len(above) else 1.0
+    return typical
+
+
+def distinct_values(table: Mapping[str, Array]) -> dict[str, int]:
+    """How many values each column of numbers or text has."""
+    return {c: len(set(values.tolist())) for c, values in table.items()}
 
 
 def _error_unit(y: Array, loss: str) -> Array:
@@ -98,13 +129,16 @@ def _error_unit(y: Array, loss: str) -> Array:
     return np.abs(y) if loss == "relative" else np.ones(len(y))
 
 
-def counted(frame: pd.DataFrame, roles: Roles) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The counts of workers and nodes that pass from one to several, and the count of workers with a curve."""
+def counted(frame: pd.DataFrame, roles: Roles) -> Counts:
+    """Steps of counts that pass from one to several, logarithms of nodes, of their workers, or of all workers."""
     parts = find_parts(frame, roles.numeric)
-    counts = [c for c in (parts.workers, parts.nodes) if c]
-    steps = tuple(c for c in counts if frame[c].min() <= 1 < frame[c].max())
+    columns = tuple(c for c in (parts.workers, parts.nodes) if c)
+    steps = tuple(c for c in columns if frame[c].min() <= 1 < frame[c].max())
     # Two values have no curve: their difference is the step, or a change of the work.
-    return steps, tuple(c for c in counts[:1] if frame[c].nunique() > 2)
+    curved = tuple(c for c in columns if frame[c].nunique() > 2)
+    if parts.nodes and len(np.unique(log_per_node(frame, parts.workers, parts.nodes))) > 2:
+        return Counts(columns, steps, tuple(c for c in curved if c == parts.nodes), (parts.workers, parts.nodes))
+    return Counts(columns, steps, tuple(c for c in curved if c == parts.workers))
 
 
 def _usual(intrinsic: Sequence[str], extrinsic: Sequence[str]) -> Array:
@@ -120,37 +154,44 @@ def prepare(
     if form not in FORMS:
         raise ModelError(f"form {form!r} is unknown", hint=allowed(FORMS))
     ours = form == "steps"
-    typical = _typical(frame, roles.numeric)
-    distinct = {c: frame[c].nunique() for c in roles.numeric}
+    # Arrays once: to ask a table for a column costs more than the work on it.
+    table = {c: frame[c].to_numpy() for c in roles.columns}
+    typical = _typical(table, roles.numeric)
+    distinct = distinct_values({c: table[c] for c in roles.numeric})
     intrinsic = tuple(c for c in roles.intrinsic if distinct[c] > 1)
     extrinsic = tuple(c for c in roles.extrinsic if distinct[c] > 1)
-    inner, inner_on = _logarithms(frame, intrinsic, typical)
-    outer, outer_on = _logarithms(frame, extrinsic, typical)
-    columns = [(frame[c].to_numpy() == name).astype(float) for c, known in levels.items() for name in known]
+    inner, inner_on = _logarithms(table, intrinsic, typical, len(y))
+    outer, outer_on = _logarithms(table, extrinsic, typical, len(y))
+    columns = [(table[c] == name).astype(float) for c, known in levels.items() for name in known]
     if not levels and (ours or len(intrinsic) < max(len(roles.intrinsic), 1)):
         columns = [np.ones(len(frame))]
-    steps, logs = counted(frame, roles) if ours else ((), ())
-    counts = [more_than_one(frame[c].to_numpy(float)) for c in steps]
-    counts += [log_count(frame[c].to_numpy(float)) for c in logs]
+    counts = counted(frame, roles) if ours else Counts()
     unit = float(np.median(np.abs(y))) or float(np.max(np.abs(y))) or 1.0
     has_zero = np.concatenate([(inner_on == 0).any(axis=0), (outer_on == 0).any(axis=0)])
-    shares = np.column_stack(columns) if columns else np.empty((len(frame), 0))
+    shares = np.asfortranarray(np.column_stack(columns)) if columns else np.empty((len(frame), 0))
     problem = Problem(
         inner, inner_on, outer, outer_on, shares, y / unit, _error_unit(y / unit, loss),
         low=np.where(has_zero, LEAST_POWER_OF_ZERO, -POWER_BOUND),
-        # What two counts differ by upwards is their step: as a power it would double with every doubling.
-        high=np.array([0.0 if c in steps and c in extrinsic and distinct[c] == 2 else POWER_BOUND
+        # What costs more at the larger of two counts is no power: that would double with every doubling.
+        high=np.array([0.0 if c in counts.columns and c in extrinsic and distinct[c] == 2 else POWER_BOUND
                        for c in (*intrinsic, *extrinsic)]),
         # Two values of a factor show a difference but no curve: its power stays at a whole number.
         moving=np.array([distinct[c] > 2 for c in intrinsic] + [not ours or distinct[c] > 2 for c in extrinsic], bool),
         squared=loss == "squared", has_zeros=bool(has_zero.any()), penalty=penalty,
-        counts=np.column_stack(counts) if counts else None,
+        counts=counts.values(frame),
         usual=_usual(intrinsic, extrinsic) if ours else None,
+        width=np.array([POWER_WIDTH] * len(intrinsic) + [_width(c, counts) for c in extrinsic]) if ours else None,
+        shared=np.array([False] * len(intrinsic) + [c in counts.columns for c in extrinsic], bool) if ours else None,
         pull=_pull(len(y), loss == "squared") if ours else 0.0,
     )  # fmt: skip
-    return Prepared(problem, roles, intrinsic, extrinsic, levels, typical, unit, steps, logs)
+    return Prepared(problem, roles, intrinsic, extrinsic, levels, typical, unit, counts)
+
+
+def _width(column: str, counts: Counts) -> float:
+    """How far a power of the scale plausibly lies from its usual value."""
+    return COUNT_WIDTH if column in counts.columns else POWER_WIDTH
 
 
 def _pull(rows: int, squared: bool) -> float:
     """The price of a power's squared distance from its usual value: a normal prior beside errors of a usual size."""
-    return USUAL_ERROR**2 / (rows * POWER_WIDTH**2) if squared else USUAL_ERROR / (2 * rows * POWER_WIDTH**2)
+    return USUAL_ERROR**2 / rows if squared else USUAL_ERROR / (2 * rows)

@@ -76,17 +76,17 @@ def simplified(tree: Node) -> Node:
     name = tree["op"]
     args = [simplified(arg) for arg in tree["args"]]
     args = _gathered(name, args) if name in GATHERED else args
-    made = op(name, *args)
+    node = op(name, *args)
     if all(arg["op"] == "number" for arg in args):
-        value = float(Formula(made).evaluate(pd.DataFrame(index=[0]))[0])
-        return number(value) if np.isfinite(value) else made
+        value = float(Formula(node).evaluate(pd.DataFrame(index=[0]))[0])
+        return number(value) if np.isfinite(value) else node
     idle = {"add": 0.0, "mul": 1.0}.get(name)
     if len(args) == 1 and idle is not None:
         return args[0]
     if idle is not None:
         kept = [a for a in args if a["op"] != "number" or abs(a["value"] - idle) > NEGLIGIBLE]
         return kept[0] if len(kept) == 1 else op(name, *kept)
-    return made
+    return node
 
 
 def _gathered(name: str, args: list[Node]) -> list[Node]:
@@ -167,9 +167,9 @@ def _beyond(frame: pd.DataFrame) -> pd.DataFrame:
     """Places in the measured box, each with one column moved to or beyond its borders."""
     generator = np.random.default_rng(0)
     measured = frame.iloc[generator.integers(0, len(frame), 40)]
-    made = [measured]
+    places = [measured]
     for name in frame.columns:
         low, high = float(frame[name].min()), float(frame[name].max())
         ends = (low / REACH, high * REACH) if low > 0 else (low, high + REACH * (high - low))
-        made += [measured.assign(**{name: end}) for end in (*ends, (ends[1] * high) ** 0.5 if low > 0 else high)]
-    return pd.concat(made, ignore_index=True)
+        places += [measured.assign(**{name: end}) for end in (*ends, (ends[1] * high) ** 0.5 if low > 0 else high)]
+    return pd.concat(places, ignore_index=True)

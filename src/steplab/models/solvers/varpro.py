@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 from scipy.optimize import lsq_linear, nnls
 
 Array = np.ndarray
@@ -21,6 +24,7 @@ RIDGE = 1e-11
 # The relative error of a measured time that the weak prior on powers is weighed against.
 USUAL_ERROR = 0.05
 TRIES = 5
+EXCHANGES = 6
 
 
 @dataclass(frozen=True)
@@ -64,43 +68,70 @@ class Problem:
     penalty: Penalty = Penalty()
     counts: Array | None = None  # columns of counts, which no power scales: [N > 1], ln N
     usual: Array | None = None  # weak prior: where powers lie unless the data tell otherwise,
-    pull: float = 0.0  # and the price of a unit's squared distance from there
+    width: Array | None = None  # how far from there they plausibly lie,
+    shared: Array | None = None  # which of them lie near −1 where workers share the work, else near 0,
+    pull: float = 0.0  # and the price of a squared width
 
     def prior_cost(self, theta: Array) -> float:
         """What the weak prior on the powers adds to the mean loss."""
-        return 0.0 if self.usual is None else self.pull * float(np.sum((theta - self.usual)[self.moving] ** 2))
+        if self.usual is None or self.width is None:
+            return 0.0
+        return self.pull * float(np.sum(((theta - self.usual) / self.width)[self.moving] ** 2))
+
+    def held_near(self, theta: Array) -> Problem:
+        """The same problem, powers of counts held near the usual value that is nearer to these: −1 or 0."""
+        if self.usual is None or self.shared is None:
+            return self
+        return replace(self, usual=np.where(self.shared, np.where(theta < -0.5, -1.0, 0.0), self.usual))
 
     def rows(self, chosen: Array) -> Problem:
         """The same problem on some of the rows."""
-        cut = {name: getattr(self, name)[chosen]
-               for name in ("inner", "inner_on", "outer", "outer_on", "levels", "y", "unit")}  # fmt: skip
+        cut: dict[str, Any] = {
+            name: np.asfortranarray(getattr(self, name)[chosen])
+            for name in ("inner", "inner_on", "outer", "outer_on", "levels", "y", "unit")
+        }
         # The fewer the rows, the more each of them has to say against the prior.
         pull = self.pull * len(self.y) / max(len(cut["y"]), 1)
         return replace(self, **cut, counts=None if self.counts is None else self.counts[chosen], pull=pull)
+
+    @cached_property
+    def places(self) -> tuple[Array, Array]:
+        """The moving powers' places among the intrinsic and among the extrinsic factors."""
+        n = self.inner.shape[1]
+        return np.flatnonzero(self.moving[:n]), np.flatnonzero(self.moving[n:])
+
+    @cached_property
+    def limits(self) -> tuple[Array, Array]:
+        """The bounds of the moving powers."""
+        return self.low[self.moving], self.high[self.moving]
 
     def basis(self, theta: Array) -> Array:
         """The columns that are combined linearly: intrinsic terms, levels, counts, constant."""
         n, k = self.inner.shape[1], self.levels.shape[1]
         e = 0 if self.counts is None else self.counts.shape[1]
-        made = np.empty((len(self.y), n + k + e + 1))
-        scale = np.exp(self.outer @ theta[n:])[:, None]
+        # Column by column in memory: all work below is on whole columns.
+        columns = np.empty((len(self.y), n + k + e + 1), order="F")
+        outer = self.outer @ theta[n:]
+        np.multiply(self.inner, theta[:n], out=columns[:, :n])
+        columns[:, :n] += outer[:, None]
+        np.exp(columns[:, :n], out=columns[:, :n])
+        np.multiply(self.levels, np.exp(outer)[:, None], out=columns[:, n : n + k])
         if self.has_zeros:
-            scale = scale * self.outer_on.prod(axis=1)[:, None]
-        np.multiply(np.exp(self.inner * theta[:n]), scale, out=made[:, :n])
-        if self.has_zeros:
-            made[:, :n] *= self.inner_on
-        np.multiply(self.levels, scale, out=made[:, n : n + k])
+            columns[:, : n + k] *= self.outer_on.prod(axis=1)[:, None]
+            columns[:, :n] *= self.inner_on
         if self.counts is not None:
-            made[:, n + k : -1] = self.counts
-        made[:, -1] = 1.0
-        return made
+            columns[:, n + k : -1] = self.counts
+        columns[:, -1] = 1.0
+        return columns
 
     def derivatives(self, basis: Array, coef: Array) -> Array:
         """The derivative of the prediction by each moving power."""
-        n, scaled = self.inner.shape[1], self.inner.shape[1] + self.levels.shape[1]
-        inside, outside = np.flatnonzero(self.moving[:n]), np.flatnonzero(self.moving[n:])
-        inner = basis[:, inside] * coef[inside] * self.inner[:, inside]
-        return np.hstack([inner, (basis[:, :scaled] @ coef[:scaled])[:, None] * self.outer[:, outside]])
+        scaled, (inside, outside) = self.inner.shape[1] + self.levels.shape[1], self.places
+        slopes = np.empty((len(self.y), len(inside) + len(outside)), order="F")
+        np.multiply(basis[:, inside], self.inner[:, inside], out=slopes[:, : len(inside)])
+        slopes[:, : len(inside)] *= coef[inside]
+        np.multiply((basis[:, :scaled] @ coef[:scaled])[:, None], self.outer[:, outside], out=slopes[:, len(inside) :])
+        return slopes
 
 
 @dataclass(frozen=True)
@@ -114,41 +145,67 @@ class PowersPoint:
     cost: float
 
 
-def _triangle(matrix: Array) -> Array:
-    """A triangle R with RᵀR = matrixᵀmatrix, by Cholesky on columns of unit length.
+def linear_part(y: Array, basis: Array, root: Array, ridge: Array, near: Array | None = None) -> Array:
+    """The coefficients in 0..LARGEST that minimise Σ(root·(y − basis·coef))² + Σ ridge·coef².
 
-    Several times faster than QR; the ridge, far below any noise, stands for the digits that this loses.
+    `near` are those of a point nearby: most often the same ones are zero, and a single solution is enough.
     """
-    gram = matrix.T @ matrix
-    norms = np.sqrt(gram.diagonal())
-    norms[norms == 0] = 1.0
-    gram /= norms[:, None] * norms
-    gram.flat[:: len(gram) + 1] += RIDGE
-    try:
-        return np.asarray(np.linalg.cholesky(gram).T * norms)
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.qr(matrix, mode="r"))
-
-
-def linear_part(y: Array, basis: Array, root: Array, ridge: Array) -> Array:
-    """The coefficients in 0..LARGEST that minimise Σ(root·(y − basis·coef))² + Σ ridge·coef²."""
     width = basis.shape[1]
-    weighted = np.empty((len(root), width + 1))
+    weighted = np.empty((len(root), width + 1), order="F")
     np.multiply(basis, root[:, None], out=weighted[:, :width])
     np.multiply(y, root, out=weighted[:, width])
-    if ridge.any():
-        weighted = np.vstack([weighted, np.diag(np.append(np.sqrt(ridge), 0.0))[:width]])
     # What remains is as small as the number of columns, however many rows there are.
-    triangle = _triangle(weighted)
-    norms = np.sqrt((triangle[:, :width] ** 2).sum(axis=0))
-    matrix, right = triangle[:width, :width] / norms, triangle[:width, width]
-    try:
-        coef = nnls(matrix, right)[0] / norms
-    except RuntimeError:
-        coef = np.full(width, np.inf)
-    if (coef > LARGEST).any() or not np.isfinite(coef).all():
-        coef = lsq_linear(matrix, right, bounds=(0, LARGEST * norms), method="bvls").x / norms
+    gram = weighted.T @ weighted
+    gram.flat[:: width + 2][:width] += ridge
+    norms = np.sqrt(gram.diagonal())[:width]
+    norms[norms == 0] = 1.0
+    matrix, right = gram[:width, :width] / norms / norms[:, None], gram[:width, width] / norms
+    # Products lose half of the digits; the ridge, far below any noise, stands for them.
+    matrix.flat[:: width + 1] += RIDGE
+    scaled = None if near is None else _pivoted(matrix, right, near > 0)
+    coef = (_non_negative(matrix, right) if scaled is None else scaled) / norms
+    if not coef.max(initial=0.0) <= LARGEST:
+        triangle = np.linalg.cholesky(matrix)
+        goal = np.linalg.solve(triangle, right)
+        coef = lsq_linear(triangle.T, goal, bounds=(0, LARGEST * norms), method="bvls").x / norms
     return np.asarray(coef)
+
+
+def _pivoted(matrix: Array, right: Array, passive: Array) -> Array | None:
+    """Non-negative least squares by exchanging all wrong coefficients at once; None if that does not end soon.
+
+    Block principal pivoting (Kim and Park: Fast nonnegative matrix factorization, SIAM J. Sci. Comput. 33, 2011).
+    """
+    least = 1e-12 * max(float(right.max(initial=0.0)), -float(right.min(initial=0.0)))
+    for _ in range(EXCHANGES):
+        chosen = passive.nonzero()[0]
+        solution = np.zeros(len(right))
+        solution[chosen], failed = _solved(matrix[chosen[:, None], chosen], right[chosen])
+        if failed:
+            return None
+        # Passive ones must not be negative, and of the others none may wish to grow.
+        wrong = (passive & (solution < 0)) | (~passive & (right - matrix @ solution > least))
+        if not wrong.any():
+            return solution
+        passive = passive ^ wrong
+    return None
+
+
+def _solved(matrix: Array, right: Array) -> tuple[Array, bool]:
+    """The solution of symmetric positive equations, and whether they are not; LAPACK without NumPy's checks."""
+    if not len(matrix):
+        return np.zeros_like(right), False
+    _, solution, info = dposv(matrix, right)
+    return np.asarray(solution), bool(info)
+
+
+def _non_negative(matrix: Array, right: Array) -> Array:
+    """Non-negative least squares from the normal equations, without a guess."""
+    try:
+        triangle = np.linalg.cholesky(matrix)
+        return np.asarray(nnls(triangle.T, np.linalg.solve(triangle, right))[0])
+    except (RuntimeError, np.linalg.LinAlgError):
+        return np.asarray(lsq_linear(matrix, right, bounds=(0, np.inf), method="bvls").x)
 
 
 def mean_loss(problem: Problem, residual: Array) -> float:
@@ -161,33 +218,39 @@ def _total(problem: Problem, residual: Array, coef: Array, theta: Array) -> floa
     return mean_loss(problem, residual) + problem.penalty.cost(coef, theta) + problem.prior_cost(theta)
 
 
-def _roots(problem: Problem, residual: Array, delta: float) -> Array:
-    """Square roots of the weights that make least squares follow the loss."""
+@dataclass(frozen=True)
+class Rounded:
+    """The loss with a rounded corner, √(r² + δ²), and the weights that make least squares follow it."""
+
+    root: Array  # square roots of the weights
+    stretch: float
+    mean: float
+
+
+def rounded(problem: Problem, residual: Array, delta: float) -> Rounded:
+    """The loss at these residuals with its corner rounded within `delta`."""
+    scaled = residual / problem.unit
+    square = scaled * scaled
     if problem.squared:
-        return np.asarray(np.sqrt(2.0) / problem.unit)
-    return np.asarray((problem.unit**2 * (residual**2 + (delta * problem.unit) ** 2)) ** -0.25)
-
-
-def _stretch(problem: Problem, residual: Array, delta: float) -> float:
-    """By how much re-weighted least squares underestimates the step: its curvature over the loss's own.
-
-    The weight 1/√(r² + δ²) majorises the loss; the loss itself curves only where |r| is about δ.
-    """
-    if problem.squared:
-        return 1.0
-    square = (residual / problem.unit) ** 2 + delta**2
-    weight = 1 / np.sqrt(square)
-    return float(np.clip(0.9 * weight.sum() / (delta**2 * weight / square).sum(), 1.0, 3.0))
+        return Rounded(np.sqrt(2.0) / problem.unit, 1.0, float(square.mean()))
+    square += delta**2
+    norm = np.sqrt(square)
+    weight = 1 / norm
+    # The weight 1/√(r² + δ²) majorises the loss, which itself curves only where |r| is about δ: re-weighted least
+    # squares underestimates the step by its curvature over the loss's own.
+    curvature = delta**2 * float(weight @ (weight * weight))
+    stretch = min(max(0.9 * float(weight.sum()) / curvature, 1.0), 3.0)
+    return Rounded(np.sqrt(weight) / problem.unit, stretch, float(norm.mean()))
 
 
 def start(problem: Problem, theta: Array) -> PowersPoint:
     """The point at given powers: the coefficients come close to the best for the problem's loss."""
     basis, penalty, n = problem.basis(theta), problem.penalty, len(problem.y)
-    coef, root = np.ones(basis.shape[1]), 1 / problem.unit
+    coef, root, near = np.ones(basis.shape[1]), 1 / problem.unit, None
     for _ in range(1 if problem.squared else 4):
-        coef = linear_part(problem.y, basis, root, n * penalty.weight(coef, penalty.coef))
+        coef = near = linear_part(problem.y, basis, root, n * penalty.weight(coef, penalty.coef), near)
         residual = problem.y - basis @ coef
-        root = _roots(problem, residual, float(np.median(np.abs(residual / problem.unit))) + 1e-12)
+        root = rounded(problem, residual, float(np.median(np.abs(residual / problem.unit))) + 1e-12).root
     return PowersPoint(theta, coef, basis, residual, _total(problem, residual, coef, theta))
 
 
@@ -195,98 +258,101 @@ def beside(problem: Problem, point: PowersPoint, theta: Array, delta: float) -> 
     """The point at other powers, coefficients with the weights of a point that is near."""
     basis, penalty = problem.basis(theta), problem.penalty
     ridge = len(problem.y) * penalty.weight(point.coef, penalty.coef)
-    coef = linear_part(problem.y, basis, _roots(problem, point.residual, delta), ridge)
+    coef = linear_part(problem.y, basis, rounded(problem, point.residual, delta).root, ridge, point.coef)
     residual = problem.y - basis @ coef
     return PowersPoint(theta, coef, basis, residual, _total(problem, residual, coef, theta))
 
 
-def _direction(
-    problem: Problem, point: PowersPoint, residual: Array, root: Array, prices: tuple[Array, Array], stretch: float
-) -> tuple[Array, Array]:
-    """R and right side of the least squares for a step in θ, the passive linear part projected out."""
-    ridge, power_price = prices
+@dataclass(frozen=True)
+class _Slope:
+    """Curvature and gradient of the loss by the moving powers, the linear part projected out."""
+
+    gram: Array
+    gradient: Array
+
+
+def _slope(problem: Problem, point: PowersPoint, root: Array) -> _Slope:
     passive = np.flatnonzero(point.coef > 0)
+    size, penalty, n = len(passive), problem.penalty, len(problem.y)
     slopes = problem.derivatives(point.basis, point.coef)
-    size, count = len(passive), slopes.shape[1]
-    stacked = np.empty((len(root), size + count + 1))
+    stacked = np.empty((n, size + slopes.shape[1] + 1), order="F")
     np.multiply(point.basis[:, passive], root[:, None], out=stacked[:, :size])
     np.multiply(slopes, root[:, None], out=stacked[:, size:-1])
-    np.multiply(residual, root, out=stacked[:, -1])
-    if ridge.any():
-        rows = np.zeros((size, stacked.shape[1]))
-        rows[:, :size] = np.diag(np.sqrt(ridge[passive]))
-        rows[:, -1] = -np.sqrt(ridge[passive]) * point.coef[passive]
-        stacked = np.vstack([stacked, rows])
-    triangle = _triangle(stacked)
-    block = triangle[size : size + count, size : size + count]
-    right = triangle[size : size + count, -1]
-    at = point.theta[problem.moving]
-    price = np.sqrt(power_price[problem.moving])
-    matrix, goals = [block, np.diag(price)], [right, -price * at]
-    if problem.usual is not None and problem.pull:
-        held = np.sqrt(2 * len(problem.y) * problem.pull * stretch)
-        matrix.append(held * np.eye(count))
-        goals.append(held * (problem.usual[problem.moving] - at))
-    return np.vstack(matrix), np.concatenate(goals)
+    np.multiply(point.residual, root, out=stacked[:, -1])
+    gram = stacked.T @ stacked
+    ridge = n * penalty.weight(point.coef, penalty.coef)[passive]
+    diagonal = gram.diagonal()[:size] + ridge
+    gram[:size, -1] -= ridge * point.coef[passive]
+    gram.flat[:: len(gram) + 1][:size] = diagonal * (1 + RIDGE) + 1e-300
+    projected, failed = _solved(gram[:size, :size], gram[:size, size:])
+    if failed:
+        projected = np.linalg.lstsq(gram[:size, :size], gram[:size, size:])[0]
+    rest = gram[size:, size:] - gram[size:, :size] @ projected
+    at, block = point.theta[problem.moving], rest[:-1, :-1]
+    price = n * penalty.weight(at, penalty.power)
+    gradient = rest[:-1, -1] - price * at
+    if problem.usual is not None and problem.width is not None and problem.pull:
+        held = 2 * n * problem.pull / problem.width[problem.moving] ** 2
+        price = price + held
+        gradient += held * (problem.usual[problem.moving] - at)
+    block.flat[:: len(block) + 1] = np.maximum(block.diagonal(), 0.0) + price
+    return _Slope(block, gradient)
 
 
-def _step(matrix: Array, right: Array, damping: float, point: PowersPoint, problem: Problem) -> Array:
+def _step(slope: _Slope, damping: float, stretch: float, point: PowersPoint, problem: Problem) -> Array:
     """The damped step in θ, inside the bounds; directions that lead out of them are frozen."""
-    gradient = matrix.T @ right
-    at = point.theta[problem.moving]
-    low, high = problem.low[problem.moving], problem.high[problem.moving]
-    free = ~(((at <= low) & (gradient < 0)) | ((at >= high) & (gradient > 0)))
-    gram = matrix.T @ matrix
-    size = np.diag(gram).copy()
-    gram[np.diag_indices_from(gram)] += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
-    move = np.zeros(len(at))
-    if free.any():
-        move[free] = np.linalg.solve(gram[np.ix_(free, free)], gradient[free])
+    at, (low, high) = point.theta[problem.moving], problem.limits
+    gradient = slope.gradient * stretch
+    stuck = ((at <= low) & (gradient < 0)) | ((at >= high) & (gradient > 0))
+    gram, size = slope.gram.copy(), slope.gram.diagonal()
+    gram.flat[:: len(gram) + 1] += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
+    if stuck.any():
+        gram[stuck], gram[:, stuck], gradient[stuck] = 0.0, 0.0, 0.0
+        gram[stuck, stuck] = 1.0
+    move, failed = _solved(gram, gradient)
+    if failed:
+        move = np.linalg.lstsq(gram, gradient)[0]
     # A power that jumps by more than 1 has left the region where the slope means anything.
     move *= min(1.0, 1.0 / max(float(np.abs(move).max(initial=0)), 1e-300))
     theta = point.theta.copy()
-    theta[problem.moving] = np.clip(at + move, low, high)
+    theta[problem.moving] = np.minimum(np.maximum(at + move, low), high)
     return theta
 
 
-def _smooth_cost(problem: Problem, point: PowersPoint, delta: float) -> float:
-    """What the search lowers: the loss with a rounded corner, and the penalty."""
-    scaled = (point.residual / problem.unit) ** 2
-    loss = scaled if problem.squared else np.sqrt(scaled + delta**2)
-    return float(loss.mean()) + problem.penalty.cost(point.coef, point.theta) + problem.prior_cost(point.theta)
+def _beyond_loss(problem: Problem, point: PowersPoint) -> float:
+    """Penalty and prior, which the search lowers together with the loss."""
+    return problem.penalty.cost(point.coef, point.theta) + problem.prior_cost(point.theta)
 
 
-def _moved(problem: Problem, point: PowersPoint, delta: float, damping: float, stretch: float) -> Iterator[PowersPoint]:
+def _moved(problem: Problem, point: PowersPoint, loss: Rounded, damping: float) -> Iterator[PowersPoint]:
     """Candidates from one linearisation, each more cautious than the last."""
-    penalty, n = problem.penalty, len(problem.y)
-    root = _roots(problem, point.residual, delta)
-    prices = (n * penalty.weight(point.coef, penalty.coef), n * penalty.weight(point.theta, penalty.power))
+    penalty, n, stretch = problem.penalty, len(problem.y), loss.stretch
+    ridge = n * penalty.weight(point.coef, penalty.coef)
+    slope = _slope(problem, point, loss.root)
     while True:
-        stretched = (prices[0] * stretch, prices[1] * stretch)
-        goal = point.residual * stretch
-        matrix, right = _direction(problem, point, goal, root, stretched, stretch)
-        theta = _step(matrix, right, damping, point, problem)
+        theta = _step(slope, damping, stretch, point, problem)
         basis = problem.basis(theta)
-        coef = linear_part(problem.y - point.residual + goal, basis, root, stretched[0])
-        residual = problem.y - basis @ coef
-        yield PowersPoint(theta, coef, basis, residual, _total(problem, residual, coef, theta))
+        goal = problem.y + (stretch - 1) * point.residual
+        coef = linear_part(goal, basis, loss.root, ridge * stretch, point.coef)
+        yield PowersPoint(theta, coef, basis, problem.y - basis @ coef, np.nan)
         damping, stretch = (damping, 1.0) if stretch > 1 else (damping * 10, 1.0)
 
 
 def descend(problem: Problem, point: PowersPoint, delta: float, iterations: int, tolerance: float) -> PowersPoint:
     """Levenberg-Marquardt over the powers, weights renewed at every step, until the cost stands still."""
-    damping, still, cost = 1e-2, 0, _smooth_cost(problem, point, delta)
+    damping, still, loss = 1e-2, 0, rounded(problem, point.residual, delta)
+    cost = loss.mean + _beyond_loss(problem, point)
     for _ in range(iterations):
-        stretch = _stretch(problem, point.residual, delta)
-        for tried, candidate in enumerate(_moved(problem, point, delta, damping, stretch)):
-            lower = _smooth_cost(problem, candidate, delta)
+        for tried, candidate in enumerate(_moved(problem, point, loss, damping)):
+            tried_loss = rounded(problem, candidate.residual, delta)
+            lower = tried_loss.mean + _beyond_loss(problem, candidate)
             if lower <= cost * (1 + 1e-13) or tried == TRIES:
                 break
         if lower > cost * (1 + 1e-13):
             break
         damping = max(damping / 5, 1e-12) if tried <= 1 else damping * 10 ** (tried - 1)
         still = still + 1 if cost - lower < tolerance * cost else 0
-        point, cost = candidate, lower
+        point, loss, cost = candidate, tried_loss, lower
         if still >= 2:
             break
-    return point
+    return replace(point, cost=_total(problem, point.residual, point.coef, point.theta))

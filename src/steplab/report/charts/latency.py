@@ -22,13 +22,13 @@ def latency(data: ReportData) -> Drawn | None:
         return None
     every = inference.latencies
     shown = every[:MOST_ROWS]
-    texts = [in_lines(one.factors, data.analysis.varied) for one in shown]
+    texts = [in_lines(engine.factors, data.analysis.varied) for engine in shown]
     figure = go.Figure()
     for at, name in enumerate(QUANTILES):
-        rows = [(row, found) for row, one in enumerate(shown) if (found := quantile(one, name)) is not None]
+        rows = [(row, interval) for row, engine in enumerate(shown) if (interval := quantile(engine, name)) is not None]
         if rows:
             _add(figure, name, at, rows, texts)
-    times = [1e3 * found.median for one in shown for name in QUANTILES if (found := quantile(one, name))]
+    times = [1e3 * interval.median for engine in shown for name in QUANTILES if (interval := quantile(engine, name))]
     figure.update_xaxes(log_axis(times))
     figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=texts, autorange="reversed")
     figure = finish(figure, "latency of a batch [ms]", "", height=rows_height(len(shown), most_lines(texts)))
@@ -42,14 +42,14 @@ def quantile(latency: Latency, name: str) -> Interval | None:
 
 def _untold(shown: list[Latency]) -> str:
     """Which quantiles are missing, and what they take."""
-    if all(one.p99 is not None for one in shown):
+    if all(engine.p99 is not None for engine in shown):
         return ""
     return "p95 takes 20 iterations of a trial and p99 takes 100; where they are missing there were fewer."
 
 
 def _add(figure: go.Figure, name: str, at: int, rows: list[tuple[int, Interval]], texts: list[str]) -> None:
-    middle = [1e3 * found.median for _, found in rows]
-    ends = [found.ends or (found.median, found.median) for _, found in rows]
+    middle = [1e3 * interval.median for _, interval in rows]
+    ends = [interval.ends or (interval.median, interval.median) for _, interval in rows]
     figure.add_scatter(
         x=middle, y=[row for row, _ in rows], mode="markers", name=name, marker=series(at)["marker"],
         error_x=whiskers(middle, [1e3 * low for low, _ in ends], [1e3 * high for _, high in ends]),

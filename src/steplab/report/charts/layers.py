@@ -8,7 +8,7 @@ from steplab.analysis.roofline import chart
 from steplab.core.plain_text import plain
 from steplab.report.charts.labels import shortened
 from steplab.report.charts.style import GREY, bar, finish, rows_height
-from steplab.report.data import ReportData
+from steplab.report.data import ReportData, of_levels
 from steplab.report.drawing import Drawn, drawn, omission
 from steplab_worker.phases import LAYERED, PASSES
 
@@ -17,29 +17,26 @@ MOST_LAYERS = 60
 
 def layers(data: ReportData) -> Drawn | None:
     """Forward and backward time of each layer in the configuration with the highest throughput."""
-    rows = data.layers
-    if not len(rows):
+    profile = data.analysis.layers
+    if profile is None:
         return None
-    if len(rows) > MOST_LAYERS:
-        longest = rows[list(LAYERED)].sum(axis=1).nlargest(MOST_LAYERS).index
-        rows = rows.loc[sorted(longest)]
+    rows = profile.longest(MOST_LAYERS)
     places = list(range(len(rows)))
     figure = go.Figure()
     for at, column in enumerate(LAYERED):
         name = PASSES[column]
         figure.add_bar(
-            x=rows[column].to_numpy(float) * 1e3, y=places, orientation="h", name=name, marker=bar(at),
-            customdata=[plain(layer) for layer in rows["layer"]],
+            x=[1e3 * getattr(row, column) for row in rows], y=places, orientation="h", name=name, marker=bar(at),
+            customdata=[plain(row.layer) for row in rows],
             hovertemplate=f"%{{customdata}}: {name} %{{x:.4g}} ms<extra></extra>",
         )  # fmt: skip
     figure.update_layout(barmode="stack", bargap=0.3)
-    figure.update_yaxes(
-        tickvals=places, ticktext=[plain(shortened(layer)) for layer in rows["layer"]], autorange="reversed"
-    )
+    figure.update_yaxes(tickvals=places, ticktext=[plain(shortened(row.layer)) for row in rows], autorange="reversed")
     figure = finish(figure, "median time [ms]", "", height=rows_height(len(rows)))
     return drawn(
-        figure, f"The configuration: {data.layers_of}.", omission(len(rows), len(data.layers), "layers", "the longest")
-    )
+        figure, f"The configuration: {of_levels(profile.factors, data.analysis.varied)}.",
+        omission(len(rows), len(profile.layers), "layers", "the longest"),
+    )  # fmt: skip
 
 
 def roofline(data: ReportData) -> Drawn | None:

@@ -25,10 +25,10 @@ def time_to_accuracy(data: ReportData) -> Drawn | None:
     if training is None or training.target is None:
         return None
     shown = training.configurations[:MOST_ROWS]
-    texts = [in_lines(one.factors, data.analysis.varied) for one in shown]
+    texts = [in_lines(config.factors, data.analysis.varied) for config in shown]
     figure = go.Figure()
-    _reached(figure, [(at, one) for at, one in enumerate(shown) if one.seconds is not None], texts)
-    _not_reached(figure, [(at, one) for at, one in enumerate(shown) if one.seconds is None], texts)
+    _reached(figure, [(at, config) for at, config in enumerate(shown) if config.seconds is not None], texts)
+    _not_reached(figure, [(at, config) for at, config in enumerate(shown) if config.seconds is None], texts)
     figure.update_yaxes(tickvals=list(range(len(shown))), ticktext=texts, autorange="reversed")
     figure.update_xaxes(rangemode="tozero")
     title = f"seconds of training to {100 * training.target:.3g} % accuracy"
@@ -37,14 +37,14 @@ def time_to_accuracy(data: ReportData) -> Drawn | None:
 
 
 def _reached(figure: go.Figure, rows: list[tuple[int, TimeToAccuracy]], texts: list[str]) -> None:
-    known = [(at, one, one.seconds) for at, one in rows if one.seconds is not None]
+    known = [(at, config, config.seconds) for at, config in rows if config.seconds is not None]
     middle = [seconds.median for _, _, seconds in known]
     ends = [seconds.ends or (seconds.median, seconds.median) for _, _, seconds in known]
     figure.add_scatter(
         x=middle, y=[at for at, *_ in known], mode="markers", name="reached",
         marker={"color": colour(0), "size": MARKER_SIZE},
         error_x=whiskers(middle, [low for low, _ in ends], [high for _, high in ends]),
-        customdata=[[texts[at], f"{one.reached} of {one.runs} runs"] for at, one, _ in known],
+        customdata=[[texts[at], f"{config.reached} of {config.runs} runs"] for at, config, _ in known],
         hovertemplate="%{customdata[0]}<br>%{x:.4g} s, %{customdata[1]}<extra></extra>",
     )  # fmt: skip
 
@@ -53,11 +53,16 @@ def _not_reached(figure: go.Figure, rows: list[tuple[int, TimeToAccuracy]], text
     """Where a configuration stopped; of those nobody knows when they would have been there."""
     if not rows:
         return
-    best = [f"not reached after {one.trained_epochs} epochs: {100 * one.best.median:.3g} % at best" for _, one in rows]
+    best = [
+        f"not reached after {config.trained_epochs} epochs: {100 * config.best.median:.3g} % at best"
+        for _, config in rows
+    ]
     figure.add_scatter(
-        x=[one.trained_s for _, one in rows], y=[at for at, _ in rows], mode="markers+text", name="not reached by then",
+        x=[config.trained_s for _, config in rows], y=[at for at, _ in rows],
+        mode="markers+text", name="not reached by then",
         marker={"color": colour(3), "size": MARKER_SIZE + 2, "symbol": "triangle-right-open", "line": {"width": 2}},
-        text=[f"{one.reached} of {one.runs} runs" for _, one in rows], textposition="middle right", cliponaxis=False,
+        text=[f"{config.reached} of {config.runs} runs" for _, config in rows],
+        textposition="middle right", cliponaxis=False,
         customdata=[[texts[at], told] for (at, _), told in zip(rows, best, strict=True)],
         hovertemplate="%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
     )  # fmt: skip
@@ -99,8 +104,8 @@ def accuracy_curves(data: ReportData) -> Drawn | None:
 def _runs(training: Training) -> list[Runs]:
     """The configurations in the order of the ranking."""
     return [
-        Runs(one.factors, tuple(curve for curve in training.curves if curve.factors == one.factors))
-        for one in training.configurations
+        Runs(config.factors, tuple(curve for curve in training.curves if curve.factors == config.factors))
+        for config in training.configurations
     ]
 
 

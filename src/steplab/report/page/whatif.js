@@ -113,11 +113,11 @@ function showResults(data, model) {
   }
   const where = now.outside.length ? `Outside the measured range: ${now.outside.map((name) => `${name} (${rangeText(model, name)})`).join(", ")}. ${Number.isFinite(now.high) ? "The interval widens as errors grew when extrapolating inside; still a guess." : "No interval can be given: too few values were measured to tell the error beyond them."}` : "Inside the measured range.";
   const at = model.columns.map((name) => `${name}=${row[name]}`).join(",");
-  const command = `steplab predict model.json --at ${quoted(at)} --level ${level}`;
+  const command = model.command ? `${model.command}${model.columns.map((name) => `,${name}=${row[name]}`).join("")}` : `steplab fit DIR --model ${model.name} --out model.json && steplab predict model.json --at ${quoted(at)} --level ${level}`;
   document.getElementById("what-if-results").replaceChildren(
     element("div", { class: "cards" }, ...cards),
     element("p", { id: "result-range", class: now.outside.length ? "outside" : "soft" }, where),
-    element("p", { class: "soft" }, "The same in a terminal: ", element("code", {}, `steplab fit DIR --model ${model.name} --out model.json && ${command}`)),
+    element("p", { class: "soft" }, "The same in a terminal: ", element("code", {}, command)),
     element("details", {}, element("summary", {}, "the formula"), element("p", {}, element("code", {}, `${model.target} = ${model.formula}`))),
   );
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from steplab.core.errors import InputError
@@ -11,6 +12,7 @@ from steplab.runner.executors import settings
 from steplab.runner.interrupts import Stop
 from steplab.runner.jobs import hosts_wanted
 from steplab.runner.slurm.executor import NAME, SlurmCampaign, require_commands
+from steplab.store import records
 from steplab.store.paths import StudyFolder
 from steplab.study.sections import Study
 from steplab.study.slurm_settings import SlurmSettings
@@ -31,8 +33,15 @@ class SlurmExecutor:
             raise InputError("a cluster in a box is not Slurm's", where=str(self.study.path), hint=hint)
 
     def run(self, campaign: Campaign, stop: Stop, limit: int | None = None) -> None:
-        """Submit, follow, and submit again what jobs did not finish."""
+        """Submit, follow, and submit again what jobs did not finish; then what an adaptive design chooses next."""
+        before = len(records.done(campaign.folder))
         self._campaign(campaign).run(stop, limit)
+        while campaign.more is not None and not stop.asked:
+            left = None if limit is None else limit - (len(records.done(campaign.folder)) - before)
+            chosen = campaign.more() if left is None or left > 0 else None
+            if chosen is None:
+                break
+            self._campaign(replace(campaign, trials=chosen)).run(stop, left)
 
     def submit(self, campaign: Campaign, limit: int | None = None) -> None:
         """Only submit."""

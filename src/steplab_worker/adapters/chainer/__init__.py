@@ -34,6 +34,8 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # The communicator sends array after array.
+    "exchange": {"by": "MPI", "grouping": "arrays"},
     "factors": {},
     "launcher": "mpiexec",
     "unsupported": [

@@ -39,6 +39,9 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # One operation after backward, whose arrays go one after the other.
+    "exchange": {"by": "XLA over gloo, on GPUs NCCL", "grouping": "arrays"},
+    "precisions": ["float32", "bfloat16"],
     "factors": {},
 }
 START_DEADLINE_S = 120
@@ -237,7 +240,7 @@ class _Step:
     """The step as pure functions."""
 
     def __init__(self, job: TrialJob, graph: Graph):
-        self.job, self.graph, self.net = job, graph, Network(graph)
+        self.job, self.graph, self.net = job, graph, Network(graph, job.precision)
 
     def key(self, number: Any, rank: Any = 0) -> Any:
         """The random key of an iteration on a rank."""
@@ -251,6 +254,7 @@ class _Step:
 
     def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
         """The loss of an output, scaled for accumulation."""
+        output = output.astype(jnp.float32)
         if self.graph.loss == "reconstruction":
             value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
         elif self.graph.loss == "masked-token":

@@ -41,13 +41,16 @@ class Context:
 
 
 class Network:
-    """Runs a graph."""
+    """Runs a graph; in a precision other than float32 every layer but the norms takes and gives that."""
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, precision: str = "float32"):
+        self.graph, self.precision = graph, precision
         self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
         self.loose = last.as_they_lie(graph)
-        self.calls = [(layer, self._call(layer)) for layer in graph.layers]
+        calls = [(layer, self._call(layer)) for layer in graph.layers]
+        if precision != "float32":
+            calls = [(layer, _lowered(layer, call, precision)) for layer, call in calls]
+        self.calls = calls
 
     def _call(self, layer: Layer) -> Call:
         """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
@@ -74,7 +77,21 @@ class Network:
             own.update({name: buffers[layer.name, name] for name in layer.buffers})
             inputs = [values[name] for name in layer.inputs]
             values[layer.name] = call(own, context, *inputs)
-        return values[self.graph.layers[-1].name], {**buffers, **context.buffers}
+        return values[self.graph.layers[-1].name].astype(jnp.float32), {**buffers, **context.buffers}
+
+
+def _lowered(layer: Layer, call: Call, precision: str) -> Call:
+    """A layer with its weights and inputs cast; norms compute in float32."""
+    inside = "float32" if layer.kind.endswith("_norm") else precision
+
+    def cast(x: Any) -> Any:
+        return x.astype(inside) if jnp.issubdtype(x.dtype, jnp.floating) else x
+
+    def lowered(own: Weights, context: Context, *inputs: Any) -> Any:
+        weights = {name: own[name] if name in layer.buffers else cast(own[name]) for name in own}
+        return call(weights, context, *map(cast, inputs)).astype(precision)
+
+    return lowered
 
 
 def to_last(samples: Any) -> Any:

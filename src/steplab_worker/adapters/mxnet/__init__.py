@@ -35,6 +35,8 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "ps-async", "accumulate"],
     "layers": "all",
+    # Each array is pushed and pulled as soon as its gradient is there.
+    "exchange": {"by": "parameter server", "grouping": "arrays", "overlaps": True, "in_flight": 64},
     "factors": {
         "servers": {"default": 0, "help": "servers of the store; 0 is one for each worker", "low": 0, "high": 64},
     },

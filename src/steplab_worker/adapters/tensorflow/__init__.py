@@ -50,6 +50,9 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # Gradients are packed into one array, as long as no bytes_per_pack is given.
+    "exchange": {"by": "ring, on GPUs NCCL", "grouping": "whole"},
+    "precisions": ["float32", "bfloat16"],
     "factors": {
         "loop": {
             "default": "custom",
@@ -87,7 +90,7 @@ class Session(base.Session):
         self.job, self.graph, self.place, self.strategy = job, graph, place, place.strategy
         tf.random.set_seed(job.seed)
         with self.strategy.scope():
-            self.net = Network(graph, weights)
+            self.net = Network(graph, weights, job.precision)
             self.variables = list(self.net.trained.values())
             self.optimizer = make_optimizer(job)
             self.optimizer.build(self.variables)
@@ -239,7 +242,7 @@ class Session(base.Session):
         arrays = last_.all_outward(
             self.graph, {key: self.place.local(variable)[0].numpy() for key, variable in held.items()}
         )
-        self.twin = self.twin or Twin(self.graph, arrays)
+        self.twin = self.twin or Twin(self.graph, arrays, self.job.precision)
         return self.twin.now(arrays)
 
     def state(self) -> Dict[str, np.ndarray]:
@@ -274,8 +277,8 @@ class Session(base.Session):
 class Twin:
     """The network once more, in plain variables: looking at the accuracy needs no other replica or rank."""
 
-    def __init__(self, graph: Graph, weights: Dict[Key, np.ndarray]):
-        self.graph, self.net = graph, Network(graph, weights)
+    def __init__(self, graph: Graph, weights: Dict[Key, np.ndarray], precision: str):
+        self.graph, self.net = graph, Network(graph, weights, precision)
         self.run = tf.function(lambda samples: self.net.run(to_last(samples), False))
 
     def now(self, weights: Dict[Key, np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:

@@ -24,9 +24,12 @@ ACTIVATIONS: Dict[str, Callable[[Any], Any]] = {
 
 
 class Network(tf.Module):
-    """Runs a graph; its variables are made where it is made (inside a strategy's scope: one copy per replica)."""
+    """Runs a graph; its variables are made where it is made (inside a strategy's scope: one copy per replica).
 
-    def __init__(self, graph: Graph, weights: Mapping[Key, np.ndarray]):
+    In a precision other than float32 every layer but the norms takes and gives that, as Keras' mixed policies have it.
+    """
+
+    def __init__(self, graph: Graph, weights: Mapping[Key, np.ndarray], precision: str = "float32"):
         super().__init__()
         self.graph = graph
         self.trained = _variables(last.all_inward(graph, last.weight_keys(graph), dict(weights)))
@@ -34,7 +37,11 @@ class Network(tf.Module):
         self.buffers = _variables(last.all_inward(graph, last.buffer_keys(graph), dict(weights)), own=True)
         self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
         self.loose = last.as_they_lie(graph)
-        self.calls = [(layer, self._call(layer)) for layer in graph.layers]
+        self.inside = {layer.name: "float32" if layer.kind.endswith("_norm") else precision for layer in graph.layers}
+        calls = [(layer, self._call(layer)) for layer in graph.layers]
+        if precision != "float32":
+            calls = [(layer, _lowered(call, self.inside[layer.name], precision)) for layer, call in calls]
+        self.calls = calls
 
     def _call(self, layer: Layer) -> Call:
         """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
@@ -43,6 +50,8 @@ class Network(tf.Module):
         wanted = last.takes_sequences(layer, self.sequences)
         table = {**LAYERS, **SEQUENCE_LAYERS} if wanted else LAYERS
         own = {name: self.trained[key] for name, key in layer.weight_keys.items()}
+        if self.inside[layer.name] != "float32":
+            own = Cast(own, self.inside[layer.name])
         own.update({name: self.buffers[layer.name, name] for name in layer.buffers})
         call = table[layer.kind](layer, [self.shapes[name] for name in layer.inputs], own)
         if all((name in self.sequences) == wanted for name in layer.inputs):
@@ -60,7 +69,28 @@ class Network(tf.Module):
         values = {INPUT: samples}
         for layer, call in self.calls:
             values[layer.name] = call(*[values[name] for name in layer.inputs], training=training)
-        return values[self.graph.layers[-1].name]
+        return tf.cast(values[self.graph.layers[-1].name], tf.float32)
+
+
+class Cast(Dict[str, Any]):
+    """A layer's variables, each cast when it is used."""
+
+    def __init__(self, variables: Variables, precision: str):
+        super().__init__(variables)
+        self.precision = precision
+
+    def __getitem__(self, name: str) -> Any:
+        return tf.cast(super().__getitem__(name), self.precision)
+
+
+def _lowered(call: Call, inside: str, precision: str) -> Call:
+    """A layer that computes in one precision and gives another."""
+
+    def lowered(*inputs: Any, training: bool) -> Any:
+        cast = [tf.cast(x, inside) if x.dtype.is_floating else x for x in inputs]
+        return tf.cast(call(*cast, training=training), precision)
+
+    return lowered
 
 
 def _variables(arrays: Dict[Key, np.ndarray], own: bool = False) -> Dict[Key, Any]:

@@ -44,7 +44,7 @@ class Programs:
 
     def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
         """The mean loss of a batch's output, scaled for accumulation."""
-        graph = self.net.graph
+        graph, output = self.net.graph, tf.cast(output, tf.float32)
         if graph.loss == "reconstruction":
             each = tf.math.squared_difference(output, flat(samples, graph.input_shape))
         elif graph.loss == "masked-token":

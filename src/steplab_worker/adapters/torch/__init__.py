@@ -45,6 +45,15 @@ DECLARATION = {
     "kinds": ["step", "train", "infer"],
     "strategies": ["sync", "accumulate"],
     "layers": "all",
+    # DistributedDataParallel; gloo has two threads, NCCL one stream.
+    "exchange": {
+        "by": "DistributedDataParallel over gloo, on GPUs NCCL",
+        "grouping": "buckets",
+        "overlaps": True,
+        "in_flight": 2,
+        "buffers": True,
+    },
+    "precisions": ["float32", "bfloat16"],
     "factors": {
         "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},
         "bucket_mb": {
@@ -96,6 +105,12 @@ class Session(base.Session):
         # An explicit size would do away with the small first bucket.
         size = self.job.options["bucket_mb"] or None
         return nn.parallel.DistributedDataParallel(net, device_ids=devices, bucket_cap_mb=size)
+
+    def _precision(self) -> Any:
+        """A context in which products are computed in the trial's precision."""
+        if self.job.precision == "float32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, getattr(torch, self.job.precision))
 
     def _quiet(self, exchange: bool) -> Any:
         """A context in which DDP exchanges gradients, or leaves them alone."""
@@ -150,7 +165,8 @@ class Session(base.Session):
         """One iteration as a PyTorch user writes it."""
         self.load(batch)
         if self.own_step is not None:
-            self.value = self.own_step(self.net, self.optimizer, *self.batch).detach()
+            with self._precision():
+                self.value = self.own_step(self.net, self.optimizer, *self.batch).detach()
             return
         with self._quiet(exchange=last):
             self.forward_now()
@@ -166,7 +182,8 @@ class Session(base.Session):
     def forward_now(self) -> None:
         """The loss of the loaded batch, scaled for accumulation."""
         samples, labels = self.batch
-        self.value = self.job.share(self.criterion(self.net(samples), samples, labels))
+        with self._precision():
+            self.value = self.job.share(self.criterion(self.net(samples), samples, labels))
 
     def forward(self) -> None:
         """Forward; no exchange will follow from it."""
@@ -202,7 +219,9 @@ class Session(base.Session):
         self.load(batch)
         with _LayerClock(self.module, self.synchronize) as timed:
             samples, labels = self.batch
-            self.criterion(self.module(samples), samples, labels).backward()
+            with self._precision():
+                loss = self.criterion(self.module(samples), samples, labels)
+            loss.backward()
         self.optimizer.zero_grad()
         return timed.seconds
 
@@ -234,12 +253,12 @@ class Session(base.Session):
 
     def infer(self) -> None:
         """Forward without gradients."""
-        with torch.inference_mode():
+        with torch.inference_mode(), self._precision():
             self.value = self.net(self.batch[0])
 
     def outputs(self) -> np.ndarray:
         """The last inference's outputs as an array."""
-        return self.value.cpu().numpy().copy()
+        return self.value.float().cpu().numpy().copy()
 
     def reseed(self, seed: int) -> None:
         """Seed PyTorch's generators."""
@@ -250,8 +269,8 @@ class Session(base.Session):
 
         def predict(samples: np.ndarray) -> np.ndarray:
             self.module.eval()
-            with torch.inference_mode():
-                outputs = self.module(torch.from_numpy(samples).to(self.device)).cpu().numpy()
+            with torch.inference_mode(), self._precision():
+                outputs = self.module(torch.from_numpy(samples).to(self.device)).float().cpu().numpy()
             self.module.train()
             return outputs
 

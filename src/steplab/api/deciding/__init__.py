@@ -1,0 +1,1 @@
+"""Deciding with a model: how many workers, what meets a deadline, the best configuration, what to measure next."""

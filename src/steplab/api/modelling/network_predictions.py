@@ -1,0 +1,164 @@
+"""Steps of several hosts predicted from one host's trials and a network profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steplab.api import display
+from steplab.api.modelling.network_file import read_network
+from steplab.core import placement
+from steplab.core.errors import ModelError, nearest
+from steplab.core.trial import accumulation
+from steplab.core.units import seconds
+from steplab.planning.network.compute import Tables, measured_compute
+from steplab.planning.network.profile import Profile
+from steplab.planning.network.step import Layout, StepPrediction, expect_same_framework, hiding_k, predict_step
+from steplab.planning.network.wires import Wires
+from steplab.planning.predict import parse_configuration
+
+if TYPE_CHECKING:
+    from steplab.api.results.results import Results
+
+# What a prediction is asked about; other names are factors of the study.
+NUMBERS = ("workers", "nodes", "ranks_per_node", "accumulate", "bucket_mb", "times_bandwidth", "times_latency")
+WORDS = ("rate", "strategy")
+Configuration = Mapping[str, object] | str
+
+
+@dataclass(frozen=True)
+class NetworkPrediction:
+    """One configuration: what was asked, its step, and the accumulation that would hide the exchange."""
+
+    at: dict[str, str]
+    step: StepPrediction
+    hiding: int
+
+    def document(self) -> dict[str, Any]:
+        """As `steplab predict --json` has it."""
+        step = self.step
+        return {
+            "at": self.at, "value": step.seconds, "low": step.low, "high": step.high, "inside": step.inside,
+            "workers": step.layout.workers, "nodes": step.layout.nodes, "speedup": step.speedup,
+            "compute": step.compute, "contention": step.contention, "exposed": step.exposed, "update": step.update,
+            "in_flight": step.in_flight, "buckets": step.buckets, "accumulate": self.hiding, "why": step.why,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkPredictions:
+    """What a network would do to a study's step, one `NetworkPrediction` for each configuration."""
+
+    profile: str
+    rows: tuple[NetworkPrediction, ...]
+    level: float = 0.9
+
+    def __iter__(self) -> Iterator[NetworkPrediction]:
+        return iter(self.rows)
+
+    def __getitem__(self, at: int) -> NetworkPrediction:
+        return self.rows[at]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def document(self) -> dict[str, Any]:
+        """What `steplab predict --network --json` prints."""
+        head = {"model": "network", "target": "t_iter", "level": self.level, "profile": self.profile}
+        return head | {"predictions": [row.document() for row in self]}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The titles of a table of the predictions."""
+        return ("configuration", "t_iter", "90% low", "high", "compute", "exposed", "speed-up", "hidden by")
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows of a table of `columns`."""
+        return [
+            [", ".join(f"{name}={value}" for name, value in row.at.items()), seconds(row.step.seconds),
+             seconds(row.step.low), seconds(row.step.high), seconds(row.step.compute), seconds(row.step.exposed),
+             f"{row.step.speedup:.2f}", f"accumulate:{row.hiding}" if row.hiding > 1 else "-"]
+            for row in self
+        ]  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} predictions of t_iter by the network {self.profile}>"
+
+    def _repr_html_(self) -> str:
+        return display.block(display.table(self.columns, self.cells), *(display.sentence(row.step.why) for row in self))
+
+
+def predict_network(
+    study: Results | Path | str, profile: Profile | Path | str, at: Configuration | Sequence[Configuration]
+) -> NetworkPredictions:
+    """Predict steps over a network from trials of one host; trials of several hosts are not looked at.
+
+    Args:
+        study: A study's folder with trials of one worker, phases included; those of several workers on one host tell
+            how ranks slow each other down.
+        profile: A network profile, or its file: measured (`steplab.network`), or written by hand.
+        at: Configurations such as "nodes=4,rate=1gbit,strategy=accumulate:4": workers, nodes, ranks_per_node, rate,
+            strategy (or accumulate=4), bucket_mb, times_bandwidth, times_latency, and the study's own factors where
+            they vary.
+    """
+    from steplab.api.results.results import Results
+
+    wires = profile if isinstance(profile, Profile) else read_network(profile)
+    opened = study if isinstance(study, Results) else Results(study)
+    asked = [at] if isinstance(at, Mapping | str) else list(at)
+    if not asked:
+        raise ModelError("there is no configuration to predict", hint="give 'nodes=4'")
+    tables = Tables(opened.trials, opened.iterations, opened.layers, opened.factors)
+    return NetworkPredictions(wires.name, tuple(_predicted(tables, wires, _texts(each)) for each in asked))
+
+
+def _texts(at: Configuration) -> dict[str, str]:
+    return parse_configuration(at) if isinstance(at, str) else {str(name): str(value) for name, value in at.items()}
+
+
+def _predicted(tables: Tables, profile: Profile, at: dict[str, str]) -> NetworkPrediction:
+    _expect_known(at, tables.factors)
+    compute = measured_compute(tables, at)
+    expect_same_framework(profile, compute)
+    layout = _layout(at, profile)
+    wires = Wires(profile, at.get("rate", ""), _number(at, "times_bandwidth", 1.0), _number(at, "times_latency", 1.0))
+    return NetworkPrediction(at, predict_step(compute, wires, layout), hiding_k(compute, wires, layout))
+
+
+def _expect_known(at: Mapping[str, str], factors: Sequence[str]) -> None:
+    known = (*NUMBERS, *WORDS, *(name for name in factors if name not in (*NUMBERS, *WORDS)))
+    for name in at:
+        if name not in known:
+            raise ModelError(f"there is no factor {name!r}", hint=nearest(name, known))
+
+
+def _layout(at: Mapping[str, str], profile: Profile) -> Layout:
+    counts = {name: int(_number(at, name, 0.0, whole=True)) for name in placement.FACTORS if name in at}
+    if problem := placement.impossible(counts):
+        raise ModelError(problem)
+    if not {"workers", "nodes"} & set(counts):
+        raise ModelError("nodes or workers must be given", hint='write "nodes=4"')
+    if "nodes" not in counts and "ranks_per_node" not in counts:
+        counts["ranks_per_node"] = 1  # over a network, a worker is on a host of its own unless told
+    grid = placement.grid(counts)
+    each = int(_number(at, "accumulate", 1.0, whole=True))
+    strategy = at.get("strategy", f"accumulate:{each}")
+    name, _, k = strategy.partition(":")
+    if name not in ("sync", "accumulate") or (name == "accumulate") != (k.isdecimal() and int(k or 0) >= 1):
+        raise ModelError(f"strategy = {strategy!r} cannot be predicted", hint="allowed: 'sync', 'accumulate:4'")
+    bucket = _number(at, "bucket_mb", 0.0)
+    return Layout(grid.workers, grid.nodes, accumulation(strategy), bucket, profile.one_machine)
+
+
+def _number(at: Mapping[str, str], name: str, default: float, whole: bool = False) -> float:
+    try:
+        value = float(at.get(name, default))
+    except ValueError:
+        value = float("nan")
+    right = 0 < value < 1e6 or (name == "bucket_mb" and value == 0) or name not in at
+    if not right or (whole and value != int(value)):
+        raise ModelError(f"{name} = {at[name]!r} is no {'whole ' if whole else ''}number above 0")
+    return value

@@ -1,0 +1,139 @@
+"""A network measured and used, in the synthetic framework, whose exchange has a known law."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import steplab
+from steplab.study.file import parse_study
+
+STEPS = """
+[study]
+name = "steps"
+[factors]
+framework = "synthetic"
+network = ["mlp", "lenet5"]
+batch_size = 16
+workers = [1, 2]
+compute_s = 0.01
+latency_s = 0.001
+bandwidth_bytes_s = 1e8
+[design]
+replicates = 1
+[measure]
+iterations = 20
+"""
+SIZES = [1024 * 4**power for power in range(7)]
+LATENCY, SPEED = 1e-4, 1e9  # of the synthetic framework's law, unless a study says otherwise
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> steplab.MeasuredNetwork:
+    folder = tmp_path_factory.mktemp("network")
+    planned = steplab.plan_network(framework="synthetic", ranks=[2], sizes=SIZES, out=folder / "exchanges")
+    assert steplab.run_plan(planned).counts.ok == len(SIZES)
+    return steplab.network_profile(folder / "exchanges", folder / "profile.json")
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> steplab.Results:
+    return steplab.run(parse_study(STEPS, Path("steps.toml")), tmp_path_factory.mktemp("steps") / "steps")
+
+
+def test_the_profile_has_the_frameworks_law(measured: steplab.MeasuredNetwork) -> None:
+    (entry,) = measured.profile.ranks
+    assert [point.bytes for point in entry.sizes] == SIZES
+    assert [point.seconds for point in entry.sizes] == pytest.approx([LATENCY + size / SPEED for size in SIZES])
+    assert [piece.bytes_per_s for name, piece in measured.pieces if name == "2 ranks"] == pytest.approx([SPEED])
+    assert measured.profile.pairs, "the plain line was looked at, too"
+    assert all(point.seconds > 0 for point in measured.profile.pairs[0].sizes)
+
+
+def test_its_file_is_what_was_measured(measured: steplab.MeasuredNetwork) -> None:
+    assert steplab.read_network(measured.file) == measured.profile
+
+
+def test_the_document_has_what_the_design_fixes(measured: steplab.MeasuredNetwork) -> None:
+    document = json.loads(json.dumps(measured.document()))
+    assert document["profile"] == str(measured.file)
+    assert document["ranks"][0]["ranks"] == 2
+    assert {"bytes", "seconds", "low", "high"} <= set(document["ranks"][0]["sizes"][0])
+
+
+def test_a_step_is_predicted_from_one_worker_and_the_profile(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results
+) -> None:
+    (row,) = steplab.predict_network(steps, measured.profile, "network=mlp,workers=2,nodes=1")
+    # Nothing overlaps in the synthetic framework unless it is told to, so all of the exchange is exposed.
+    assert row.step.exposed == pytest.approx(LATENCY + 4 * 669706 / SPEED, rel=1e-3)
+    alone = steps.trials.query("network == 'mlp' and workers == 1")["t_iter"].iloc[0]
+    assert row.step.seconds == pytest.approx(alone + row.step.exposed, rel=1e-3)
+    slower = steplab.predict_network(steps, measured.file, "network=mlp,workers=2,nodes=1,times_bandwidth=0.1")[0]
+    assert slower.step.exposed == pytest.approx(LATENCY + 4 * 669706 / SPEED * 10, rel=1e-3)
+    assert slower.hiding > row.hiding
+
+
+def test_a_hand_written_profile_is_used_alike(tmp_path: Path, steps: steplab.Results) -> None:
+    file = tmp_path / "cloud.json"
+    link = {"bandwidth": "25 Gbit/s", "latency": "10 us", "nodes": 8, "ranks_per_node": 4}
+    file.write_text(json.dumps({"name": "cloud", "link": link}))
+    inside, outside = steplab.predict_network(
+        steps, file, ["network=lenet5,nodes=8,ranks_per_node=4", "network=lenet5,nodes=16"]
+    )
+    assert (inside.step.inside, outside.step.inside) == (True, False)
+    assert inside.step.layout.workers == 32
+    assert inside.step.low < inside.step.seconds < inside.step.high
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        ("network=mlp", "nodes or workers must be given"),
+        ("network=mlp,nodes=two", "nodes = 'two' is no whole number above 0"),
+        ("network=mlp,nodes=2,colour=red", "no factor 'colour'"),
+        ("network=mlp,nodes=2,strategy=ps-async", "cannot be predicted"),
+        ("network=mlp,nodes=2,strategy=accumulate:0", "cannot be predicted"),
+        ("network=mlp,nodes=2,workers=3", "cannot be divided"),
+        ("network=alexnet,nodes=2", "alexnet was not measured on one host"),
+        ("nodes=2", "network must be given"),
+        ("network=mlp,nodes=2,times_latency=-1", "times_latency"),
+        ("network=mlp,workers=2,nodes=1,rate=1gbit", "no rate '1gbit'"),
+    ],
+)
+def test_what_cannot_be_predicted_is_one_sentence(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results, at: str, told: str
+) -> None:
+    with pytest.raises(steplab.SteplabError) as refused:
+        steplab.predict_network(steps, measured.profile, at)
+    assert told in str(refused.value)
+
+
+def test_another_frameworks_exchange_tells_nothing(measured: steplab.MeasuredNetwork, steps: steplab.Results) -> None:
+    other = measured.profile.model_copy(update={"framework": "torch"})
+    with pytest.raises(steplab.InputError, match="torch's exchange, the study of synthetic"):
+        steplab.predict_network(steps, other, "network=mlp,nodes=2")
+
+
+def test_rates_belong_to_a_box() -> None:
+    with pytest.raises(steplab.InputError, match="only the lines of a cluster in a box"):
+        steplab.plan_network(framework="synthetic", rates=["1gbit"])
+
+
+def test_steps_of_two_hosts_are_not_looked_at(steps: steplab.Results) -> None:
+    from steplab.planning.network.compute import Tables, measured_compute
+
+    trials = steps.trials.assign(nodes=steps.trials["workers"])
+    found = measured_compute(Tables(trials, steps.iterations, steps.layers, steps.factors), {"network": "mlp"})
+    assert not found.beside
+
+
+def test_the_report_has_sliders_for_the_network(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results, tmp_path: Path
+) -> None:
+    steps.report(tmp_path / "report.html", models="linear", network=measured.file)
+    text = (tmp_path / "report.html").read_text()
+    for name in ("times_bandwidth", "times_latency", "steplab predict --network"):
+        assert name in text
