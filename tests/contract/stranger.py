@@ -6,7 +6,11 @@ import socket
 import struct
 import sys
 
-GREETING = json.dumps({"message": "Hello", "protocol": 2, "rank": 0, "pid": 1, "token": "guessed"}).encode() + b"\n"
+from steplab_worker.messages import PROTOCOL
+
+GREETING = (
+    json.dumps({"message": "Hello", "protocol": PROTOCOL, "rank": 0, "pid": 1, "token": "guessed"}).encode() + b"\n"
+)
 NONSENSE = (
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"\x00" * 64,

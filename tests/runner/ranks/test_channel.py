@@ -18,7 +18,7 @@ from steplab.runner.ranks.channel import GREETING_BYTES, MOST_STRANGERS, Lines, 
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab_worker import codec, transport
 from steplab_worker.machine import machine
-from steplab_worker.messages import Block, ClockRead, Failed, Hello, encode
+from steplab_worker.messages import PROTOCOL, Block, ClockRead, Failed, Hello, encode
 
 MACHINE = codec.document(machine())
 
@@ -68,12 +68,8 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 def greeting(room: GroupFolder, **changes: object) -> bytes:
-    return (
-        json.dumps(
-            {"message": "Hello", "protocol": 2, "rank": 0, "pid": 1, "machine": MACHINE, "token": room.token, **changes}
-        ).encode()
-        + b"\n"
-    )
+    hello = {"message": "Hello", "protocol": PROTOCOL, "rank": 0, "pid": 1, "machine": MACHINE, "token": room.token}
+    return json.dumps({**hello, **changes}).encode() + b"\n"
 
 
 def test_a_member_with_the_token_is_heard(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -19,6 +20,7 @@ from steplab.runner.ranks.members import Member
 from steplab.runner.ranks.site import Site, this_host
 from steplab_worker import transport
 from steplab_worker.machine import machine
+from steplab_worker.messages import PROTOCOL
 
 START_S = 300.0
 KEY = GroupKey("synthetic", "", 2, 1, 2)
@@ -55,7 +57,8 @@ def test_both_ranks_open_and_say_on_which_machine_they_are(group: RankGroup) -> 
 
 def test_a_stranger_without_the_token_is_closed_and_the_ranks_go_on(group: RankGroup) -> None:
     with transport.connect(group.address) as stranger:
-        stranger.sendall(b'{"message": "Hello", "protocol": 2, "rank": 0, "pid": 1, "token": "guessed"}\n')
+        greeting = {"message": "Hello", "protocol": PROTOCOL, "rank": 0, "pid": 1, "token": "guessed"}
+        stranger.sendall(json.dumps(greeting).encode() + b"\n")
         stranger.settimeout(START_S)
         group.receive(time.monotonic() + 0.5)
         assert stranger.recv(1) == b""
