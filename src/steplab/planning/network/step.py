@@ -24,6 +24,7 @@ from steplab.planning.network.profile import Profile
 from steplab.planning.network.schedule import Cores, Message, Timeline, simulate
 from steplab.planning.network.wires import Exchange, Wires
 from steplab_worker.graph import Graph
+from steplab_worker.phases import WORDS
 
 MODEL_DOUBT = 0.12  # relative error of the method itself: of the order that others publish (docs/network.md)
 NORMAL_90 = 1.645
@@ -85,7 +86,7 @@ class StepPrediction:
         """What dominates, in a sentence."""
         share, exposed = self.exposed / self.seconds, shown(self.exposed)
         if share >= 0.5:
-            cause = "latency" if self.latency > self.in_flight / 2 else "moving bytes"
+            cause = "latency" if self.latency > self.in_flight / 2 else WORDS["t_move"]
             return f"the exchange dominates: {share:.0%} of the iteration ({exposed}) is exposed, mostly {cause}"
         crowd = (self.compute - self.alone) / self.seconds
         if crowd >= 0.25 and crowd > share:
