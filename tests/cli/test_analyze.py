@@ -94,7 +94,7 @@ def test_only_sections_with_content_are_offered_and_an_empty_one_says_why(
 
 def test_the_causes_of_a_loss_are_named_by_factors_and_sum_to_it(folder: Path, steplab: Callable[..., Any]) -> None:
     told = steplab("analyze", folder, "--why", env={"COLUMNS": "80"}).out
-    assert "batch_size 8, workers 4: With 4 workers a step takes" in " ".join(told.split())
+    assert "workers 4, batch_size 8: With 4 workers a step takes" in " ".join(told.split())
     for answer in steplab("analyze", folder, "--json").json["why"]:
         parts = sum(cause["amount"]["seconds"] for cause in answer["causes"]) + answer["unexplained_s"]
         assert parts == pytest.approx(answer["excess"]["seconds"])
