@@ -23,10 +23,12 @@ sys.argv = ["steplab", {arguments}]
 from steplab.__main__ import main
 main()
 """
+# What is started in the background may ignore Ctrl-C, and so would its children: these listen.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
 def _pressed(module: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    script = PRESS.format(module=module, arguments=", ".join(repr(str(argument)) for argument in arguments))
+    script = (LISTEN + PRESS).format(module=module, arguments=", ".join(repr(str(argument)) for argument in arguments))
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
 
 
@@ -49,7 +51,7 @@ def test_an_interrupted_import_is_one_line(module: str, times: Path) -> None:
 
 
 def test_an_error_of_a_library_that_was_interrupted_is_not_shown(times: Path, tmp_path: Path) -> None:
-    script = PRESS.replace("os.kill(os.getpid(), signal.SIGINT)", """
+    script = (LISTEN + PRESS).replace("os.kill(os.getpid(), signal.SIGINT)", """
         try:
             os.kill(os.getpid(), signal.SIGINT)
         except KeyboardInterrupt:
@@ -67,8 +69,8 @@ def test_what_ignores_interrupts_goes_on_ignoring_them(times: Path) -> None:
 
 
 def test_python_m_steplab_is_the_command() -> None:
-    variables = {**os.environ, "COLUMNS": "80"}
+    variables, before = {**os.environ, "COLUMNS": "80"}, signal.getsignal(signal.SIGINT)
     module = subprocess.run([sys.executable, "-m", "steplab", "--version"], capture_output=True, env=variables)
     command = subprocess.run([Path(sys.executable).with_name("steplab"), "--version"], capture_output=True)
     assert module.stdout == command.stdout
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # nothing of it reaches the tests
+    assert signal.getsignal(signal.SIGINT) is before  # nothing of it reaches the tests
