@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from steplab_worker import rank
 from steplab_worker.adapters import synthetic
 from steplab_worker.channel import Channel
-from steplab_worker.messages import Block, Hello, Measurement, ModeTimes, Result, Usage, encode
+from steplab_worker.messages import PROTOCOL, Block, Hello, Measurement, ModeTimes, Result, Usage, encode
 
 JOBS = []
 OPTIONS = {name: said["default"] for name, said in synthetic.DECLARATION["factors"].items()}
@@ -42,7 +42,7 @@ WAYS = {
     6: lambda connection, line: connection.sendall(line.replace(b'"t_iter":[]', b'"t_iter":"none"')),
     7: lambda connection, line: connection.sendall(encode(EARLY)),
     8: lambda connection, line: connection.sendall(encode(Block("native", [])) * 100_000),
-    9: lambda connection, line: connection.sendall(b'{"message":"Hello","protocol":2}\n'),
+    9: lambda connection, line: connection.sendall(b'{"message":"Hello","protocol":%d}\n' % PROTOCOL),
 }
 
 

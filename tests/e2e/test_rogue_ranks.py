@@ -14,6 +14,7 @@ import pytest
 from steplab.core.record import Record
 from steplab.store.paths import StudyFolder
 from steplab.store.records import all_records
+from steplab_worker.messages import PROTOCOL
 
 ROGUE = Path(__file__).with_name("rogue.py")
 ENDS = {
@@ -68,9 +69,9 @@ def test_a_rank_of_another_version_is_refused(
     tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path], rogue_torch: None,
     no_orphans: Callable[..., None],
 ) -> None:  # fmt: skip
-    ran = steplab("run", study(study_file, [1]), "--out", "out", "--json", env={"ROGUE_PROTOCOL": "3"})
+    ran = steplab("run", study(study_file, [1]), "--out", "out", "--json", env={"ROGUE_PROTOCOL": str(PROTOCOL + 1)})
     assert ran.code == 3, ran.err
     (record,) = records(tmp_path).values()
     assert record.status == "failed"
-    reason = "rank 0: speaks protocol 4, this side 3; the same version of steplab is needed on both"
-    assert record.reason == reason
+    versions = f"speaks protocol {PROTOCOL + 1}, this side {PROTOCOL}"
+    assert record.reason == f"rank 0: {versions}; the same version of steplab is needed on both"
