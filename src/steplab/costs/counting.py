@@ -119,7 +119,11 @@ def embedding(op: Operation, needs: Needs) -> Counts:
 
 def class_token(op: Operation, needs: Needs) -> Counts:
     """Copies, and the token's row for each sample; backward one addition per element of that row and sample."""
-    (x,), y, learned = map(size, op.input_shapes), size(op.output_shape), sum(size(one.shape) for one in op.weights)
+    (x,), y, learned = (
+        map(size, op.input_shapes),
+        size(op.output_shape),
+        sum(size(weight.shape) for weight in op.weights),
+    )
     return Counts(0, 0, 0, y - x, x + learned, y, y, x * needs[0] + learned, y)
 
 

@@ -170,9 +170,9 @@ def learn(space: Space, rows: Sequence[int], logs: Array, seed: int = 0, start: 
     if len(at) > ROWS_TO_LEARN:
         few = np.sort(np.random.default_rng([seed, len(at)]).choice(len(at), ROWS_TO_LEARN, replace=False))
     target = _Likelihood(space, at[few], values[few] - values[few].mean(), mean, spread)
-    found = minimize(target, begin, jac=True, method="L-BFGS-B", bounds=[(m - 6, m + 6) for m in mean],
+    optimum = minimize(target, begin, jac=True, method="L-BFGS-B", bounds=[(m - 6, m + 6) for m in mean],
                      options={"maxiter": 60})  # fmt: skip
-    return Surrogate(space, at, values, Sizes.of(found.x))
+    return Surrogate(space, at, values, Sizes.of(optimum.x))
 
 
 @dataclass(frozen=True)

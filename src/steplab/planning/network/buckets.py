@@ -33,32 +33,32 @@ class Bucket:
 def gradients(graph: Graph, backward: Mapping[str, float]) -> list[Gradient]:
     """The gradients of a network, last layers first; `backward` has the seconds of each layer."""
     whole = sum(backward.get(layer.name, 0.0) for layer in graph.layers)
-    passed, made = 0.0, []
+    passed, exchanged = 0.0, []
     for at, layer in enumerate(reversed(graph.layers), start=1):
         passed += backward.get(layer.name, 0.0)
         ready = passed / whole if whole > 0 else at / len(graph.layers)
         shapes = reversed(list(layer.weights.values()))
-        made += [Gradient(layer.name, float(ITEM_BYTES * size(shape)), ready) for shape in shapes]
-    return made
+        exchanged += [Gradient(layer.name, float(ITEM_BYTES * size(shape)), ready) for shape in shapes]
+    return exchanged
 
 
-def buckets(made: Sequence[Gradient], habit: ExchangeHabit, bucket_mb: float = 0.0) -> list[Bucket]:
+def buckets(exchanged: Sequence[Gradient], habit: ExchangeHabit, bucket_mb: float = 0.0) -> list[Bucket]:
     """The messages that a framework makes of gradients; a size of 0 leaves it to the framework."""
     if habit.grouping == "arrays":
-        grouped = [[gradient] for gradient in made]
+        grouped = [[gradient] for gradient in exchanged]
     elif habit.grouping == "whole":
-        grouped = [list(made)] if made else []
+        grouped = [list(exchanged)] if exchanged else []
     else:
-        grouped = _full(made, [bucket_mb * MEBIBYTE] if bucket_mb else [FIRST_BUCKET, BUCKET])
+        grouped = _full(exchanged, [bucket_mb * MEBIBYTE] if bucket_mb else [FIRST_BUCKET, BUCKET])
     messages = [Bucket(sum(part.bytes for part in group), max(part.ready for part in group)) for group in grouped]
     return messages if habit.overlaps else [Bucket(message.bytes, 1.0) for message in messages]
 
 
-def _full(made: Sequence[Gradient], limits: Sequence[float]) -> list[list[Gradient]]:
+def _full(exchanged: Sequence[Gradient], limits: Sequence[float]) -> list[list[Gradient]]:
     """A bucket is full as soon as it has reached its size; the last size holds for all further ones."""
     grouped: list[list[Gradient]] = []
     held, limit = 0.0, 0.0
-    for gradient in made:
+    for gradient in exchanged:
         if held >= limit:
             limit = limits[min(len(grouped), len(limits) - 1)]
             held = 0.0

@@ -155,7 +155,7 @@ def _computed(phased: pd.DataFrame) -> Array:
 
 
 def _beside(tables: Tables, rows: pd.DataFrame) -> dict[int, list[Array]]:
-    found: dict[int, list[Array]] = {}
+    compute: dict[int, list[Array]] = {}
     several = rows[rows["workers"] > 1]
     phased = _phased(tables, several)
     phased = phased.assign(computed=_computed(phased))
@@ -163,8 +163,8 @@ def _beside(tables: Tables, rows: pd.DataFrame) -> dict[int, list[Array]]:
         own = phased[phased["trial"] == trial]
         if not own.empty:
             ranks = own.pivot_table(index="rank", columns="iteration", values="computed").dropna(axis=1)
-            found.setdefault(int(workers), []).append(ranks.to_numpy(float))
-    return found
+            compute.setdefault(int(workers), []).append(ranks.to_numpy(float))
+    return compute
 
 
 def _layers(tables: Tables, alone: pd.DataFrame) -> dict[str, float]:

@@ -60,11 +60,11 @@ class Curve:
     @property
     def pieces(self) -> list[Piece]:
         """Each piece as latency and bandwidth."""
-        made = []
+        pieces = []
         for start, slope in zip(self.starts, self.slopes, strict=True):
             latency = self.seconds(start) - slope * start
-            made.append(Piece(start, latency, 1 / slope if slope else math.inf))
-        return made
+            pieces.append(Piece(start, latency, 1 / slope if slope else math.inf))
+        return pieces
 
 
 def fit_curve(points: Sequence[Point], most_breaks: int = MOST_BREAKS) -> Curve:

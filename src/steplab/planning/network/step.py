@@ -172,8 +172,8 @@ class _Parts:
     def __init__(self, compute: Compute, graph: Graph, wires: Wires, layout: Layout, method: Method) -> None:
         self.compute, self.layout, self.method = compute, layout, method
         self.habit = _habit(compute, method)
-        made = gradients(graph, compute.layers or _by_flops(graph, compute.resolved.batch_size))
-        self.buckets = _bucketed(made, self.habit, layout, method)
+        exchanged = gradients(graph, compute.layers or _by_flops(graph, compute.resolved.batch_size))
+        self.buckets = _bucketed(exchanged, self.habit, layout, method)
         factor = method.calibration.wires
         self.exchanges = [_times(wires.exchange(b.bytes, layout.workers, layout.nodes), factor) for b in self.buckets]
         copied = buffer_bytes(graph) if self.habit.buffers else 0.0
@@ -231,9 +231,9 @@ def _habit(compute: Compute, method: Method) -> ExchangeHabit:
     return habit if method.overlap else replace(habit, overlaps=False)
 
 
-def _bucketed(made: list[Gradient], habit: ExchangeHabit, layout: Layout, method: Method) -> list[Bucket]:
+def _bucketed(exchanged: list[Gradient], habit: ExchangeHabit, layout: Layout, method: Method) -> list[Bucket]:
     """The messages; without bucket order, those of the first layers are made up first, as parameters are listed."""
-    return buckets(made if method.bucket_order else made[::-1], habit, layout.bucket_mb)
+    return buckets(exchanged if method.bucket_order else exchanged[::-1], habit, layout.bucket_mb)
 
 
 def _by_flops(graph: Graph, batch: int) -> Mapping[str, float]:

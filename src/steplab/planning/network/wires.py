@@ -74,8 +74,8 @@ class Wires:
 
     def curve(self, ranks: int, nodes: int) -> Curve | None:
         """The curve of that many ranks, if they were measured."""
-        found = self._curves.get((ranks, nodes > 1))
-        return found[1] if found else None
+        curves = self._curves.get((ranks, nodes > 1))
+        return curves[1] if curves else None
 
     def exchange(self, message_bytes: float, ranks: int, nodes: int) -> Exchange:
         """One collective."""
