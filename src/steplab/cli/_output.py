@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
 NOT_ASCII = re.compile("[^\n -~]")
+ENDLESS = 100_000  # columns of a screen on which everything fits
 
 
 ModulesOption = Annotated[
@@ -83,6 +84,19 @@ def console(*, stderr: bool = False) -> Console:
     width = None if stream.isatty() or "COLUMNS" in os.environ else 100
     file = cast(IO[str], Styled(stream)) if isinstance(stream, Stream) else None
     return Plain(stderr=stderr, file=file, highlight=False, soft_wrap=False, width=width)
+
+
+def sentence(text: str, *, stderr: bool = False) -> None:
+    """Print a sentence: broken between words on a terminal, in one line where a program reads it."""
+    screen = console(stderr=stderr)
+    screen.print(text, soft_wrap=not screen.is_terminal)
+
+
+def fits(drawn: Table) -> bool:
+    """Whether a table can be shown with nothing cut."""
+    screen = console()
+    wide = screen.options.update(width=ENDLESS)
+    return screen.measure(drawn, options=wide).maximum <= screen.width
 
 
 def progress_text(field: str, style: str = "", *, shrinks: bool = False) -> TextColumn:

@@ -78,8 +78,10 @@ def _terms(experiment: Designed) -> list[str]:
         return []  # the sentence on noise says why nothing is claimed
     sure = sorted((row for row in experiment.anova if row.differs), key=lambda row: -row.share)
     if not sure and experiment.confounded:
-        names = " and ".join(experiment.confounded)
-        return [f"What {names} do cannot be told apart; no other factor has an effect beyond doubt."]
+        *names, last = experiment.confounded
+        return [
+            f"What {', '.join(names)} and {last} do cannot be told apart; no other factor has an effect beyond doubt."
+        ]
     if not sure:
         return ["No factor and no pair of factors has an effect that the noise leaves beyond doubt."]
     parts = [f"{row.term} {row.share:.0%}" if row.share >= 0.005 else f"{row.term} below 1 %" for row in sure[:5]]
