@@ -36,7 +36,8 @@ class ProgressBar(steplab.RunObserver):
 
     def on_note(self, text: str) -> None:
         """Print it above the bar."""
-        self.progress.console.print(text, markup=False, soft_wrap=True)
+        screen = self.progress.console
+        screen.print(text, markup=False, soft_wrap=not screen.is_terminal)
 
     def on_begin(self, trials: int, expected_s: float) -> None:
         """Draw the bar."""

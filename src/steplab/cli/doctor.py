@@ -10,6 +10,7 @@ import typer
 import steplab
 from steplab.cli import command_extensions
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, table
+from steplab.core.units import by
 
 app = command_app()
 AMX = {
@@ -51,9 +52,8 @@ def _show(checkup: steplab.Checkup) -> None:
             [e.name, e.kind, "no" if e.problem else "ready", e.distribution, e.problem] for e in checkup.extensions
         ]
         show.print(table(["extension", "kind", "", "distribution", ""], cells, left=5))
-    show.print(
-        f"noise: {noise.verdict} (spread {noise.spread:.1%}, slowest of twenty +{noise.worst:.0%})", markup=False
-    )
+    worst = f"the slowest of twenty longer by {by(1 + noise.worst)}"
+    sentence(f"noise: {noise.verdict} (spread {noise.spread:.1%}, {worst})")
     show.print(f"energy: {', '.join(checkup.energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
     sentence(f"network of several ranks: {_network(checkup.no_private_network)}")
     sentence(f"bfloat16: {AMX[checkup.amx]}")
