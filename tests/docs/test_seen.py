@@ -1,7 +1,7 @@
 """What people must be able to see, and the test that looks at it as they do: on a terminal or on the page.
 
-A screen is a pseudo-terminal of 80 columns with the real command on it (`tests/helpers/terminal.py`); a page is the report in
-Chromium, 400 and 1280 pixels wide. What a person reads in the README is read there.
+A screen is a pseudo-terminal of 80 columns with the real command on it (`tests/helpers/terminal.py`); a page is the
+report in Chromium, 400 and 1280 pixels wide. What a person reads in the README is read there.
 """
 
 from __future__ import annotations

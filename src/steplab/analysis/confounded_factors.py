@@ -88,7 +88,7 @@ class Independence:
         # Pairs tell which levels; where they do not tell all, or are too many, one sentence stands for them.
         together = [joint for joint in self.joint if not self._told_by_pairs(joint)]
         apart = [pair for pair in self.confounded if not any(pair.within(joint.factors) for joint in together)]
-        told = [part.sentence for part in (*together, *apart)][:SHOWN]
+        told = [*(joint.sentence for joint in together), *(pair.sentence for pair in apart)][:SHOWN]
         names = self.confounded_names  # of these no average is told
         parts = listed([gap.words for gap in self.gaps if gap.factor not in names])
         if parts:
@@ -107,9 +107,10 @@ class Independence:
 
     def compares(self, factor: str, level: Level, other: Level) -> bool:
         """Whether what differs between two levels is theirs alone."""
-        pairs = [pair for pair in self.confounded if factor in pair.names]
-        joint = [joint for joint in self.joint if factor in joint.factors]
-        return all(part.compares(factor, level, other) for part in (*pairs, *joint))
+        pairs = [pair.compares(factor, level, other) for pair in self.confounded if factor in pair.names]
+        return all(pairs) and all(
+            joint.compares(factor, level, other) for joint in self.joint if factor in joint.factors
+        )
 
     def tells(self, factor: str) -> bool:
         """Whether a factor is confounded with no others."""

@@ -124,7 +124,7 @@ def _null_space(columns: Array) -> Array:
     sizes, directions = np.linalg.eigh(scaled.T @ scaled)
     # In the columns' own units, so that a level's row is what is added to its effect.
     null = directions[:, sizes < SINGULAR * sizes[-1]] / scale[:, None]
-    return null / np.abs(null).max(axis=0) if null.size else null
+    return np.asarray(null / np.abs(null).max(axis=0) if null.size else null)
 
 
 def _components(rows: Sequence[Array]) -> list[list[int]]:

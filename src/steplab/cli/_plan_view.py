@@ -20,9 +20,10 @@ def show_plan(planned: steplab.StudyPlan, jobs: steplab.JobsPlan | None) -> bool
     """Show which trials, how many, how long; whether the plan can be run now."""
     _show_trials(planned)
     _show_size(planned)
-    show = console()
     sentence("the same in all: " + (describe(planned.same) or "nothing"))
-    show.print(f"{planned.counts.left} left; estimated time {shown(planned.seconds)} (from {planned.basis})")
+    left = planned.counts.left
+    time = f"estimated time {shown(planned.seconds)} (from {planned.basis})" if left else "every trial has its record"
+    sentence(f"{left} left; {time}")
     sentence(planned.power.sentence)
     missing = planned.missing_environments
     for text in missing:

@@ -51,7 +51,8 @@ def run(
         if as_json:
             print_json(planned.document() | ({"slurm": jobs.document()} if jobs else {}))
         elif show_plan(planned, jobs):
-            next_step(_again(study_file, out, modules, executor))
+            again = _again(study_file, out, modules, executor)
+            next_step(again if planned.counts.left else shell("steplab", "analyze", planned.folder))
         return
     from steplab.cli._progress import watching
 

@@ -37,6 +37,13 @@ REGRESSORS = {
 }  # fmt: skip
 
 
+# How a table calls them: what the parameter is multiplied by.
+FACTORS = {
+    "one": "1", "b": "batch", "bN": "batch·N", "b/N": "batch/N", "many": "[N > 1]", "b many": "batch·[N > 1]",
+    "latency": "N − 1", "bandwidth": "(N − 1)/N",
+}  # fmt: skip
+
+
 def _regressor(name: str, b: Array, n: Array) -> Array:
     regressors = {
         "one": np.ones(len(b)), "many": (n > 1).astype(float), "b": b, "bN": b * n, "b/N": b / n,
@@ -159,9 +166,9 @@ class SSGD(PerformanceModel):
         return regressors[name]
 
     def parameters(self) -> list[Parameter]:
-        """The coefficients of every phase, in seconds per unit of its regressor."""
+        """The coefficients of every phase, in seconds per unit of what each is multiplied by."""
         return [
-            Parameter(f"{phase}{'' if not case else f'[{case}]'}", name, float(value))
+            Parameter(f"{phase}{'' if not case else f'[{case}]'}", FACTORS[name], float(value))
             for case, laws in self.laws_.items() if case or len(self.laws_) == 1
             for phase, coef in laws.items() for name, value in zip(REGRESSORS[phase], coef, strict=True)
         ]  # fmt: skip

@@ -106,6 +106,9 @@ class Check:
     trials: tuple[str, ...] = ()
 
 
+NEVER = "never run"  # why a cell is empty that was not planned, or not yet run
+
+
 @dataclass(frozen=True)
 class MissingCell:
     """A combination of levels without a single good trial, and why."""

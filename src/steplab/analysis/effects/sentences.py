@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from steplab.analysis.effects.findings import AnovaRow, Designed, Effect, Interaction, MissingCell
+from steplab.analysis.effects.findings import NEVER, AnovaRow, Designed, Effect, Interaction, MissingCell
 from steplab.core.trial import UNSUPPORTED, Level
 
 TABLE_COLUMNS = ("term", "df", "share", "F", "verdict")
@@ -146,10 +146,17 @@ def _missing(experiment: Designed) -> list[str]:
         whole = _whole_levels(experiment.missing, experiment)
         shown = "; ".join(whole or cells[:SHOWN])
         more = f"; and {len(cells) - SHOWN} more" if not whole and len(cells) > SHOWN else ""
-        noun = "combination has" if len(cells) == 1 else "combinations have"
-        refused = " (unsupported)" if {cell.why for cell in experiment.missing} == {UNSUPPORTED} else ""
-        sentences.append(f"{len(cells)} {noun} no good trial{refused}: {shown}{more}.")
+        sentences.append(f"{len(cells)} {_lacking(experiment.missing)}: {shown}{more}.")
     return sentences
+
+
+def _lacking(missing: Sequence[MissingCell]) -> str:
+    """That combinations were not measured, or how they ended."""
+    reasons, several = {cell.why for cell in missing}, len(missing) > 1
+    if reasons == {NEVER}:
+        return f"combination{'s were' if several else ' was'} not measured"
+    refused = " (unsupported)" if reasons == {UNSUPPORTED} else ""
+    return f"combination{'s have' if several else ' has'} no good trial{refused}"
 
 
 def _whole_levels(missing: Sequence[MissingCell], experiment: Designed) -> list[str]:
