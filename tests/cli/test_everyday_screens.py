@@ -58,6 +58,8 @@ def test_ctrl_c_ends_after_the_trial_and_the_same_command_goes_on(
     assert 2 <= done < 2000 and done + left == 2000
     assert f"next: steplab run {path} --out out (goes on where it stopped)" in screen.text
     assert f"{done} ok, 0 failed, {left} left of 2000 trials" in on_terminal("status", "out").text
+    advice = on_terminal("analyze", "out").lines[-2]
+    assert advice == f"next: steplab run out/study.toml --out out  ({left} trials are left: more is known then)"
     again = on_terminal("run", path, "--out", "out", "--limit", "1")
     assert f"{done + 1} ok, 0 failed, {left - 1} left of 2000 trials" in again.text
     no_orphans()
@@ -199,3 +201,25 @@ def test_forty_configurations_of_four_factors_are_answered_on_one_screen(
     assert len(screen.lines) <= 60
     assert screen.lines[0].startswith("The highest throughput is ")
     assert re.search(r"… and \d+ more \(--all shows them\)", screen.text)
+
+
+def test_a_finished_plan_leads_to_its_answer(tmp_path: Path, on_terminal: Show, study_file: Write) -> None:
+    path = study_file(batch_size=[8, 16])
+    steplab.run(path, tmp_path / "out")
+    screen = on_terminal("run", path, "--out", "out", "--dry-run")
+    assert "0 left; every trial has its record" in screen.text
+    assert screen.lines[-2] == "next: steplab analyze out"
+
+
+def test_a_prediction_has_units_and_one_word_on_its_range(tmp_path: Path, on_terminal: Show) -> None:
+    rows = [f"{b},{n},{1e-3 * b + 1e-3 * n}" for b in (8, 16, 32) for n in (1, 2) for _ in range(3)]
+    (tmp_path / "times.csv").write_text("\n".join(["batch_size,workers,t_iter", *rows]) + "\n")
+    fitted = on_terminal("fit", "times.csv", "--target", "t_iter", "--model", "linear", "--out", "model.json")
+    assert (fitted.code, fitted.widest <= 80) == (0, True)
+    assert re.search(r"MAE [\d.]+ [mµn]?s, MAPE", fitted.text)
+    inside = on_terminal("predict", "model.json", "--at", "batch_size=16,workers=2")
+    assert re.search(r"workers=2 +18 ms +[\d.]+ ms +[\d.]+ ms +inside", inside.text)
+    outside = on_terminal("predict", "model.json", "--at", "batch_size=16,workers=4")
+    assert (outside.code, outside.widest <= 80) == (0, True)
+    assert "a model is a guess" in outside.text and "no interval can be given" in outside.text
+    assert "learned by extrapolating" not in outside.text  # of an interval that there is not

@@ -166,5 +166,5 @@ def _bars(answer: WorkersAnswer) -> None:
     most = max(ideal, *(row.speedup for row in rows))
     for row in rows:
         filled, whole = (round(BAR * x / most) for x in (row.speedup, row.workers / rows[0].workers))
-        mark = " <- enough" if row.workers == answer.enough else ""
+        mark = f" <- {'still pays' if row is rows[-1] else 'enough'}" if row.workers == answer.enough else ""
         console().print(f"{row.workers:>5} {'#' * filled}{'.' * max(0, whole - filled)}{mark}", markup=False)

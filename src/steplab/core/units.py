@@ -8,6 +8,8 @@ import re
 from steplab.core.errors import InputError
 from steplab_worker.phases import WORDS
 
+ROUNDING_S = 1e-12  # no clock tells less
+
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[float, str]) -> str:
     factor, unit = next((step for step in steps if abs(value) >= step[0]), smallest)
@@ -20,7 +22,7 @@ def seconds(value: float) -> str:
     >>> seconds(0.0123), seconds(4), seconds(250), seconds(7300), seconds(0)
     ('12.3 ms', '4 s', '4 min 10 s', '2 h 1 min', '0 s')
     """
-    if value == 0:
+    if abs(value) < ROUNDING_S:
         return "0 s"
     if not math.isfinite(value):
         return "-"

@@ -199,12 +199,18 @@ def _named(told: str, usual: frozenset[str], columns: Sequence[str]) -> str:
 
 def _composed_node(parts: Mapping[str, Node], overlap: str) -> Node:
     if "t_rest" in parts:
-        return op("add", parts["t_rest"], parts["t_c"])
-    loading = op("add", parts["t_io"], parts["t_h2d"], parts["t_md"])
+        return _added(parts["t_rest"], parts["t_c"])
+    loading = _added(parts["t_io"], parts["t_h2d"], parts["t_md"])
     hidden = overlap in ("communication", "both")
-    back = op("max" if hidden else "add", parts["t_b"], parts["t_c"])
-    working = op("add", parts["t_f"], parts["t_wait"], back, parts["t_u"])
-    return op("max" if overlap in ("io", "both") else "add", loading, working)
+    back = op("max", parts["t_b"], parts["t_c"]) if hidden else _added(parts["t_b"], parts["t_c"])
+    working = _added(parts["t_f"], parts["t_wait"], back, parts["t_u"])
+    return op("max", loading, working) if overlap in ("io", "both") else _added(loading, working)
+
+
+def _added(*parts: Node) -> Node:
+    """The sum of what is not nothing."""
+    something = [part for part in parts if part != number(0)]
+    return op("add", *something) if something else number(0)
 
 
 def _evaluated(laws: Mapping[str, Array], b: Array, n: Array) -> dict[str, Array]:
