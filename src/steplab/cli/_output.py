@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
 NOT_ASCII = re.compile("[^\n -~]")
+LONG_WORD = 14  # of a heading that stays whole
 ENDLESS = 100_000  # columns of a screen on which everything fits
 
 
@@ -122,7 +123,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     for i, column in enumerate(columns):
         # Text gives way first: it can be broken between words, and a number in two lines is another number.
         if i < left:
-            drawn.add_column(column, overflow="fold")
+            word = max(map(len, column.split()), default=1)
+            drawn.add_column(column, overflow="fold", min_width=min(word, LONG_WORD))
         else:
             drawn.add_column(column, justify="right", overflow="ellipsis", no_wrap=True)
     for row in rows:
