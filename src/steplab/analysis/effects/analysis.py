@@ -36,7 +36,7 @@ from steplab.analysis.effects.findings import (
     Trend,
 )
 from steplab.analysis.effects.layout import Layout, layout
-from steplab.analysis.effects.residual_checks import EQUAL_VARIANCE, Residuals
+from steplab.analysis.effects.residual_checks import Residuals
 from steplab.analysis.effects.residual_checks import residual_checks as look_at
 from steplab.analysis.effects.unequal_noise import UnequalNoise, cell_noise
 from steplab.analysis.statistics.differences import LEVEL
@@ -83,11 +83,12 @@ def designed(trials: pd.DataFrame, factors: Sequence[str]) -> Designed:
         means=[mean for at in mains for mean in contrasts.means(marginal, (at,))],
         pair_means=[mean for pair in pairs for mean in contrasts.means(marginal, pair)],
         trends=trends,
-        checks=_checks(model),
+        checks=look_at(model.residuals),
         missing=plan.missing,
         broken=plan.broken,
         inestimable=list(model.inestimable),
         notes=[*plan.notes, *model.notes],
+        unequal=model.noise is not None,
     )
 
 
@@ -121,12 +122,6 @@ def _nothing(plan: Layout | None) -> Designed:
         missing=plan.missing if plan else [], broken=plan.broken if plan else (), inestimable=[],
         notes=list(plan.notes) if plan else [],
     )  # fmt: skip
-
-
-def _checks(model: _Model) -> list[Check]:
-    """What was looked at; where every cell counts with its own noise, that the noise is alike is not said."""
-    checks = look_at(model.residuals)
-    return [check for check in checks if model.noise is None or not check.fine or check.name != EQUAL_VARIANCE]
 
 
 @dataclass(frozen=True)

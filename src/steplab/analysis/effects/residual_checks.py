@@ -6,7 +6,6 @@ A look alarms only when the departure is both sure (p below 0.01) and large enou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from steplab.analysis.effects.findings import Check
 from steplab.analysis.effects.layout import Layout
 
 Array = NDArray[np.float64]
-EQUAL_VARIANCE: Final = "equal variance"
 SURE = 0.01
 UNEVEN = 2.0  # ratio of spreads that begins to matter
 CORRELATED = 0.2
@@ -99,12 +97,12 @@ def _equal_variance(residuals: Residuals) -> Check | None:
         return None
     p, ratio, name, level = min(spread_by_factor)
     if p >= SURE or ratio < UNEVEN:
-        return Check(EQUAL_VARIANCE, True, min(p, 1.0), "The noise is about the same at all levels.")
+        return Check("equal variance", True, min(p, 1.0), "The noise is about the same at all levels.")
     sentence = (
         f"The noise is {ratio:.1f} times as large at {name} {level} as at its quietest level: "
         "intervals of replicates take that into account; more replicates or iterations there would help most."
     )
-    return Check(EQUAL_VARIANCE, False, p, sentence)
+    return Check("equal variance", False, p, sentence)
 
 
 def _independence(residuals: Residuals) -> Check | None:
