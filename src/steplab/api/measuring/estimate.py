@@ -119,11 +119,19 @@ class Expectation:
 
     def seconds(self, guesses: Iterable[Guess]) -> float:
         """The seconds of these trials together."""
+        return self.corrected(self.guessed(guesses))
+
+    def guessed(self, guesses: Iterable[Guess]) -> dict[Shape, float]:
+        """The guessed seconds of these trials together, and of the starts of their ranks, by shape."""
         totals: dict[Shape, float] = {}
         for guess in guesses:
             totals[guess.shape] = totals.get(guess.shape, 0.0) + guess.seconds
             totals[guess.start] = totals.get(guess.start, 0.0) + guess.start_s / self.per_start
-        return sum(total * self._correction(shape) for shape, total in totals.items())
+        return totals
+
+    def corrected(self, guessed: Mapping[Shape, float]) -> float:
+        """Guessed seconds, corrected by what has been learned."""
+        return sum(total * self._correction(shape) for shape, total in guessed.items())
 
     def _correction(self, shape: Shape) -> float:
         """By how much the guess is wrong for trials of a shape."""
