@@ -83,14 +83,22 @@ ANY_FLOAT = {"limits": Limits(finite=False)}  # NaN and infinities, too
 
 def encoded(value: Any) -> bytes:
     """A dataclass, or plain values, as one line of JSON without its end."""
-    return json.dumps(value, default=fields, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def fields(value: Any) -> Dict[str, Any]:
     """The fields of a dataclass by name, as they are."""
     if not dataclasses.is_dataclass(value):
         raise TypeError("%s cannot be sent" % type(value).__name__)
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {name: getattr(value, name) for name in _names(type(value))}
+
+
+@lru_cache(maxsize=None)
+def _names(kind: Any) -> List[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+_ENCODER = json.JSONEncoder(default=fields, separators=(",", ":"))
 
 
 def document(value: Any) -> Dict[str, Any]:
