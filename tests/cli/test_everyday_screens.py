@@ -102,7 +102,7 @@ def test_a_mistyped_word_is_answered_with_the_nearest(on_terminal: Show, study_f
     assert (command.code, "Did you mean 'analyze'?" in command.text) == (2, True)
     option = on_terminal("run", "study.toml", "--dryrun")
     assert (option.code, "--dry-run" in option.text) == (2, True)
-    level = on_terminal("run", study_file(network=["lenet"]), "--dry-run")
+    level = on_terminal("run", study_file(network=["lenet"]).name, "--dry-run")
     assert (level.code, level.widest <= 80) == (1, True)
     assert "did you mean 'lenet5'" in level.text and level.text.startswith("steplab: ")
 
@@ -186,7 +186,7 @@ def own_onnx(study_file: Write) -> Path:
 
 
 def test_a_study_of_an_onnx_file_is_told_what_can_be_done_with_it(own_onnx: Path, on_terminal: Show) -> None:
-    screen: Any = on_terminal("run", own_onnx, "--dry-run")
+    screen: Any = on_terminal("run", own_onnx.name, "--dry-run")
     assert (screen.code, screen.widest <= 80) == (1, True)
     assert "is a file that no framework here runs; `steplab inspect onnx:net.onnx` counts it" in screen.text
 

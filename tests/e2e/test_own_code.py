@@ -159,7 +159,7 @@ def test_a_changed_network_is_another_trial(
     study(room, 'network = ["module:mine:for_mnist"]')
     first = on_terminal("run", "study.toml")
     assert first.code == 0, first.text
-    assert f"module:mine:for_mnist: the ranks run code from {room}" in first.text
+    assert f"module:mine:for_mnist:theranksruncodefrom{room}" in "".join(first.text.split())  # however it is broken
     assert "1 ok, 0 failed, 0 left of 1 trials in runs/own" in first.text
     same = steplab("run", "study.toml", "--dry-run", "--json", timeout=PATIENCE_S).json
     assert (same["left"], same["ok"]) == (0, 1)
