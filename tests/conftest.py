@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
+import work_units
 
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.environments.registry import find
@@ -29,20 +30,15 @@ InTorch = Callable[[str, Any], Any]
 PATIENCE_S = 120.0  # ends a hang; nothing takes that long, however busy the machine
 
 
-# The files that take minutes, the longest first. xdist would begin them last, because they have few tests, and leave a
-# core idle at the end (`--no-loadscope-reorder` in the Makefile keeps it from that).
-LONG = (
-    "contract/test_frameworks.py", "docs/test_examples.py", "docs/test_pages_run.py", "e2e/test_slurm.py",
-    "contract/test_doors.py", "contract/test_phases.py", "e2e/test_faults.py", "e2e/test_own_code.py",
-    "extensions/test_contracts.py", "e2e/test_several_hosts.py", "contract/test_training.py", "e2e/test_train.py",
-    "e2e/test_why.py", "contract/test_launchers.py", "e2e/test_wheel.py",
-)  # fmt: skip
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first."""
-    places = {ROOT / "tests" / name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path, len(LONG)))
+    """Long work comes first, and what shares warm ranks together."""
+    items.sort(key=lambda item: work_units.place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, as in the Makefile, workers get a unit of tests at a time."""
+    return work_units.ByUnit(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
