@@ -14,8 +14,7 @@ from pages import commands, files, typed
 
 from steplab.cli import command_files
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 HANDMADE = sorted(page.stem for page in (DOCS / "commands").glob("*.md") if "console" in page.read_text())
 OTHERS = ["index.md", "costs.md", "data.md", "transformers.md"]
 
