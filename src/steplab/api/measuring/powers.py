@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from steplab.api.measuring.durations import Shape
-from steplab.api.measuring.noise_memory import Scatter, remembered_noise
+from steplab.api.measuring.noise_memory import NOISE, Scatter
+from steplab.api.measuring.shape_memory import Shape
 from steplab.core import catalogue
 from steplab.core.resolution import resolve
 from steplab.core.trial import Config
@@ -63,7 +63,7 @@ def _noise(trials: Plan, study_folder: Path) -> tuple[float, str] | None:
         if seen.freedom >= FEWEST:
             return seen.noise, basis
     shapes = _shapes(trials)
-    before = remembered_noise()
+    before = NOISE.read()
     alike = pooled(seen for shape, seen in before.items() if shape in shapes)
     if alike.freedom >= FEWEST:
         return alike.noise, "earlier studies on this machine"
