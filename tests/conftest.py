@@ -93,9 +93,12 @@ class Ran:
         return json.loads(self.out)
 
 
+Steplab = Callable[..., Ran]
+
+
 @pytest.fixture
-def steplab(tmp_path: Path) -> Callable[..., Ran]:
-    """Run the command `steplab` in a fresh folder, as a person would."""
+def program(tmp_path: Path) -> Steplab:
+    """Run the command `steplab` in a fresh folder, as a person would: a process of its own."""
 
     def run(
         *arguments: object, cwd: Path = tmp_path, env: Mapping[str, str] | None = None, timeout: float = 300
@@ -114,6 +117,34 @@ def steplab(tmp_path: Path) -> Callable[..., Ran]:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Steplab:
+    """Call a command in this process: to start an interpreter with its libraries takes longer than most commands."""
+    from steplab.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object, env: Mapping[str, str] | None = None) -> Ran:
+        capsys.readouterr()
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+            patch.setattr(sys, "argv", ["steplab", *map(str, arguments)])
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            main()
+        output = capsys.readouterr()
+        assert "Traceback" not in output.err, output.err
+        return Ran(int(ended.value.code or 0), output.out, output.err)
+
+    return call
+
+
+@pytest.fixture
+def steplab(program: Steplab) -> Steplab:
+    """The command, by default as a program; where many are called and nothing depends on it, in the test's process."""
+    return program
 
 
 @pytest.fixture
