@@ -17,7 +17,7 @@ RANKS = tuple(f"tests/contract/test_{name}.py" for name in ("frameworks", "phase
 BY_FRAMEWORK = ("tests/contract/test_doors.py", "tests/contract/test_exchange.py")
 BY_TEST = (
     "tests/docs/test_sessions.py", "tests/docs/test_examples.py", "tests/e2e/test_faults.py",
-    "tests/e2e/test_own_code.py", "tests/e2e/test_train.py", "tests/e2e/test_why.py",
+    "tests/e2e/test_own_code.py", "tests/e2e/test_train.py",
 )  # fmt: skip
 # The units that take a minute or more, the longest first; a file's name stands for all of its units. xdist would begin
 # them last, because they have few tests, and leave a core idle at the end.
