@@ -6,6 +6,8 @@ import os
 
 # Before NumPy is there: two tests at a time have two cores, and threads on small matrices only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A thousand processes are started: with this one set, each would compile the same files again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import contextlib
 import json
