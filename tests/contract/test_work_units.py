@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("names", [work_units.RANKS, work_units.BY_FRAMEWORK, work_units.BY_TEST, work_units.LONG])
-def test_every_file_is_there(names: tuple[str, ...]) -> None:
-    files = [name for name in names if not name.startswith("ranks of ")]
-    assert [name for name in files if not (ROOT / name).is_file()] == []
-    frameworks = {name.removeprefix("ranks of ") for name in names if name not in files}
+def test_every_file_and_test_is_there(names: tuple[str, ...]) -> None:
+    tests = [name.partition("::") for name in names if not name.startswith("ranks of ")]
+    assert [file for file, _, test in tests if f"def {test}" not in (ROOT / file).read_text()] == []
+    frameworks = {name.removeprefix("ranks of ") for name in names if name.startswith("ranks of ")}
     assert frameworks <= set(catalogue.framework_names())
 
 
