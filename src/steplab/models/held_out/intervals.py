@@ -134,9 +134,15 @@ def calibrate(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | 
     power = best_power(residuals, predicted, floor)
     scores = residuals / scale_of(predicted, power, floor)
     rows = len(scores) if groups is None else len(np.unique(groups[seen]))
-    if len(scores) > MOST_SCORES:
-        scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))
-    return Conformal(power, floor, rows, tuple(sorted(float(score) for score in scores)), positive)
+    return Conformal(power, floor, rows, thinned_scores(scores), positive)
+
+
+def thinned_scores(scores: np.ndarray) -> tuple[float, ...]:
+    """The scores in order; of many, quantiles that stand for them."""
+    ordered = np.sort(scores)
+    if len(ordered) > MOST_SCORES:
+        ordered = np.interp(np.linspace(0, len(ordered) - 1, MOST_SCORES), np.arange(len(ordered)), ordered)
+    return tuple(ordered.tolist())
 
 
 def excess(values: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -23,7 +23,7 @@ LARGEST = 1000.0
 RIDGE = 1e-11
 # The relative error of a measured time that the weak prior on powers is weighed against.
 USUAL_ERROR = 0.05
-TRIES = 5
+TRIES = 6
 EXCHANGES = 6
 
 
@@ -124,6 +124,12 @@ class Problem:
         columns[:, -1] = 1.0
         return columns
 
+    def term(self, theta: Array, factor: int, power: float) -> Array:
+        """The column of one intrinsic factor at another power."""
+        n = self.inner.shape[1]
+        column = np.exp(self.inner[:, factor] * power + self.outer @ theta[n:])
+        return np.asarray(column * self.inner_on[:, factor] * self.outer_on.prod(axis=1) if self.has_zeros else column)
+
     def derivatives(self, basis: Array, coef: Array) -> Array:
         """The derivative of the prediction by each moving power."""
         scaled, (inside, outside) = self.inner.shape[1] + self.levels.shape[1], self.places
@@ -145,6 +151,11 @@ class PowersPoint:
     cost: float
 
 
+def diagonal(matrix: Array) -> Array:
+    """The diagonal itself, to be changed in place; a slice of `flat` would be a copy."""
+    return np.einsum("ii->i", matrix)
+
+
 def linear_part(y: Array, basis: Array, root: Array, ridge: Array, near: Array | None = None) -> Array:
     """The coefficients in 0..LARGEST that minimise Σ(root·(y − basis·coef))² + Σ ridge·coef².
 
@@ -156,12 +167,12 @@ def linear_part(y: Array, basis: Array, root: Array, ridge: Array, near: Array |
     np.multiply(y, root, out=weighted[:, width])
     # What remains is as small as the number of columns, however many rows there are.
     gram = weighted.T @ weighted
-    gram.flat[:: width + 2][:width] += ridge
+    diagonal(gram)[:width] += ridge
     norms = np.sqrt(gram.diagonal())[:width]
     norms[norms == 0] = 1.0
     matrix, right = gram[:width, :width] / norms / norms[:, None], gram[:width, width] / norms
     # Products lose half of the digits; the ridge, far below any noise, stands for them.
-    matrix.flat[:: width + 1] += RIDGE
+    diagonal(matrix)[:] += RIDGE
     scaled = None if near is None else _pivoted(matrix, right, near > 0)
     coef = (_non_negative(matrix, right) if scaled is None else scaled) / norms
     if not coef.max(initial=0.0) <= LARGEST:
@@ -220,11 +231,22 @@ def _total(problem: Problem, residual: Array, coef: Array, theta: Array) -> floa
 
 @dataclass(frozen=True)
 class Rounded:
-    """The loss with a rounded corner, √(r² + δ²), and the weights that make least squares follow it."""
+    """The loss with a rounded corner, √(r² + δ²), and the least squares that follow it.
 
-    root: Array  # square roots of the weights
-    stretch: float
+    Weights 1/√(r² + δ²) majorise the loss: safe, but slow, as the loss itself curves only where |r| is about δ. Weights
+    of that curvature, with residuals that are stretched for the same slope, make Newton's step.
+    """
+
+    root: Array  # square roots of the weights that majorise
     mean: float
+    share: Array | None = None  # how much of each weight is curvature; None: all of it
+
+    def bent(self, least: float) -> tuple[Array, Array | float]:
+        """Square roots of weights and by what residuals are stretched: from Newton's step (0) to the safe one (1)."""
+        if self.share is None or least >= 1:
+            return self.root, 1.0
+        share = np.maximum(self.share, least)
+        return self.root * np.sqrt(share), 1 / share
 
 
 def rounded(problem: Problem, residual: Array, delta: float) -> Rounded:
@@ -232,22 +254,17 @@ def rounded(problem: Problem, residual: Array, delta: float) -> Rounded:
     scaled = residual / problem.unit
     square = scaled * scaled
     if problem.squared:
-        return Rounded(np.sqrt(2.0) / problem.unit, 1.0, float(square.mean()))
+        return Rounded(np.sqrt(2.0) / problem.unit, float(square.mean()))
     square += delta**2
     norm = np.sqrt(square)
-    weight = 1 / norm
-    # The weight 1/√(r² + δ²) majorises the loss, which itself curves only where |r| is about δ: re-weighted least
-    # squares underestimates the step by its curvature over the loss's own.
-    curvature = delta**2 * float(weight @ (weight * weight))
-    stretch = min(max(0.9 * float(weight.sum()) / curvature, 1.0), 3.0)
-    return Rounded(np.sqrt(weight) / problem.unit, stretch, float(norm.mean()))
+    return Rounded(np.sqrt(1 / norm) / problem.unit, float(norm.mean()), delta**2 / square)
 
 
 def start(problem: Problem, theta: Array) -> PowersPoint:
     """The point at given powers: the coefficients come close to the best for the problem's loss."""
     basis, penalty, n = problem.basis(theta), problem.penalty, len(problem.y)
     coef, root, near = np.ones(basis.shape[1]), 1 / problem.unit, None
-    for _ in range(1 if problem.squared else 4):
+    for _ in range(1 if problem.squared else 3):
         coef = near = linear_part(problem.y, basis, root, n * penalty.weight(coef, penalty.coef), near)
         residual = problem.y - basis @ coef
         root = rounded(problem, residual, float(np.median(np.abs(residual / problem.unit))) + 1e-12).root
@@ -271,19 +288,19 @@ class _Slope:
     gradient: Array
 
 
-def _slope(problem: Problem, point: PowersPoint, root: Array) -> _Slope:
+def _slope(problem: Problem, point: PowersPoint, root: Array, stretch: Array | float) -> _Slope:
     passive = np.flatnonzero(point.coef > 0)
     size, penalty, n = len(passive), problem.penalty, len(problem.y)
     slopes = problem.derivatives(point.basis, point.coef)
     stacked = np.empty((n, size + slopes.shape[1] + 1), order="F")
     np.multiply(point.basis[:, passive], root[:, None], out=stacked[:, :size])
     np.multiply(slopes, root[:, None], out=stacked[:, size:-1])
-    np.multiply(point.residual, root, out=stacked[:, -1])
+    np.multiply(point.residual * stretch, root, out=stacked[:, -1])
     gram = stacked.T @ stacked
     ridge = n * penalty.weight(point.coef, penalty.coef)[passive]
-    diagonal = gram.diagonal()[:size] + ridge
     gram[:size, -1] -= ridge * point.coef[passive]
-    gram.flat[:: len(gram) + 1][:size] = diagonal * (1 + RIDGE) + 1e-300
+    own = diagonal(gram)[:size]
+    own[:] = (own + ridge) * (1 + RIDGE) + 1e-300
     projected, failed = _solved(gram[:size, :size], gram[:size, size:])
     if failed:
         projected = np.linalg.lstsq(gram[:size, :size], gram[:size, size:])[0]
@@ -295,17 +312,18 @@ def _slope(problem: Problem, point: PowersPoint, root: Array) -> _Slope:
         held = 2 * n * problem.pull / problem.width[problem.moving] ** 2
         price = price + held
         gradient += held * (problem.usual[problem.moving] - at)
-    block.flat[:: len(block) + 1] = np.maximum(block.diagonal(), 0.0) + price
+    curvature = diagonal(block)
+    curvature[:] = np.maximum(curvature, 0.0) + price
     return _Slope(block, gradient)
 
 
-def _step(slope: _Slope, damping: float, stretch: float, point: PowersPoint, problem: Problem) -> Array:
+def _step(slope: _Slope, damping: float, point: PowersPoint, problem: Problem) -> Array:
     """The damped step in θ, inside the bounds; directions that lead out of them are frozen."""
     at, (low, high) = point.theta[problem.moving], problem.limits
-    gradient = slope.gradient * stretch
+    gradient = slope.gradient.copy()
     stuck = ((at <= low) & (gradient < 0)) | ((at >= high) & (gradient > 0))
     gram, size = slope.gram.copy(), slope.gram.diagonal()
-    gram.flat[:: len(gram) + 1] += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
+    diagonal(gram)[:] += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
     if stuck.any():
         gram[stuck], gram[:, stuck], gradient[stuck] = 0.0, 0.0, 0.0
         gram[stuck, stuck] = 1.0
@@ -324,35 +342,59 @@ def _beyond_loss(problem: Problem, point: PowersPoint) -> float:
     return problem.penalty.cost(point.coef, point.theta) + problem.prior_cost(point.theta)
 
 
-def _moved(problem: Problem, point: PowersPoint, loss: Rounded, damping: float) -> Iterator[PowersPoint]:
-    """Candidates from one linearisation, each more cautious than the last."""
-    penalty, n, stretch = problem.penalty, len(problem.y), loss.stretch
-    ridge = n * penalty.weight(point.coef, penalty.coef)
-    slope = _slope(problem, point, loss.root)
+def _moved(problem: Problem, point: PowersPoint, loss: Rounded, caution: Caution) -> Iterator[Candidate]:
+    """Candidates near a point, each more cautious than the last."""
+    ridge = len(problem.y) * problem.penalty.weight(point.coef, problem.penalty.coef)
     while True:
-        theta = _step(slope, damping, stretch, point, problem)
+        root, stretch = loss.bent(caution.least)
+        slope = _slope(problem, point, root, stretch)
+        theta = _step(slope, caution.damping, point, problem)
         basis = problem.basis(theta)
-        goal = problem.y + (stretch - 1) * point.residual
-        coef = linear_part(goal, basis, loss.root, ridge * stretch, point.coef)
-        yield PowersPoint(theta, coef, basis, problem.y - basis @ coef, np.nan)
-        damping, stretch = (damping, 1.0) if stretch > 1 else (damping * 10, 1.0)
+        coef = linear_part(problem.y + (stretch - 1) * point.residual, basis, root, ridge, point.coef)
+        yield Candidate(PowersPoint(theta, coef, basis, problem.y - basis @ coef, np.nan), caution)
+        caution = caution.more()
+
+
+@dataclass(frozen=True)
+class Caution:
+    """How far steps are held back: the least share of a weight that counts as curvature, and the damping of powers."""
+
+    least: float = 0.3
+    damping: float = 1e-2
+
+    def more(self) -> Caution:
+        """After a step that has raised the cost."""
+        return replace(self, least=min(4 * self.least, 1.0)) if self.least < 1 else replace(self, damping=10 * self.damping)
+
+    def less(self) -> Caution:
+        """After a step that has lowered the cost."""
+        return Caution(max(self.least / 4, 0.01), max(self.damping / 5, 1e-12))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point that a step leads to, and how cautious the step was."""
+
+    point: PowersPoint
+    caution: Caution
 
 
 def descend(problem: Problem, point: PowersPoint, delta: float, iterations: int, tolerance: float) -> PowersPoint:
     """Levenberg-Marquardt over the powers, weights renewed at every step, until the cost stands still."""
-    damping, still, loss = 1e-2, 0, rounded(problem, point.residual, delta)
+    caution, still, loss = Caution(), 0, rounded(problem, point.residual, delta)
     cost = loss.mean + _beyond_loss(problem, point)
     for _ in range(iterations):
-        for tried, candidate in enumerate(_moved(problem, point, loss, damping)):
-            tried_loss = rounded(problem, candidate.residual, delta)
-            lower = tried_loss.mean + _beyond_loss(problem, candidate)
+        for tried, candidate in enumerate(_moved(problem, point, loss, caution)):
+            tried_loss = rounded(problem, candidate.point.residual, delta)
+            lower = tried_loss.mean + _beyond_loss(problem, candidate.point)
             if lower <= cost * (1 + 1e-13) or tried == TRIES:
                 break
         if lower > cost * (1 + 1e-13):
             break
-        damping = max(damping / 5, 1e-12) if tried <= 1 else damping * 10 ** (tried - 1)
-        still = still + 1 if cost - lower < tolerance * cost else 0
-        point, loss, cost = candidate, tried_loss, lower
+        caution = candidate.caution.less() if tried == 0 else candidate.caution
+        # A step near Newton's leaves far less to gain than it gained; a cautious one may leave as much.
+        still = still + (2 if caution.least < 0.1 else 1) if cost - lower < tolerance * cost else 0
+        point, loss, cost = candidate.point, tried_loss, lower
         if still >= 2:
             break
     return replace(point, cost=_total(problem, point.residual, point.coef, point.theta))
