@@ -114,7 +114,7 @@ def _density_at_zero(u: Array) -> float:
 
 @dataclass(frozen=True)
 class Bread:
-    """The inverse curvature, flat directions left out, how far each parameter lies in these, and each row's leverage."""
+    """The inverse curvature without flat directions, how far parameters lie in these, and each row's leverage."""
 
     inverse: Array
     flatness: Array

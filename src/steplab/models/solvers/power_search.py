@@ -29,12 +29,12 @@ SCREEN_ROWS = 300
 MIRROR_ROWS = 1500
 DICTIONARY_ROWS, DICTIONARY_STEPS = 200, 3
 # Every start takes so many steps; the best goes on and takes more.
-RACE, SCREEN = 1, 7
+RACE, SCREEN = 1, 5
 # The corner of the absolute value is rounded within this share of the median error; the mean error that this
 # costs is below 0.1 %, and without it the search would not come to rest.
 ROUNDING = 0.2
 # With n rows, parameters are then off by about √(2n·FINISHED) of their standard errors, far below one.
-FINISHED = 1e-8
+FINISHED = 5e-8
 # A whole power of a factor with two values must lower the cost by this share to be taken instead of none.
 CLEARLY = 1.02
 

@@ -39,7 +39,7 @@ class Penalty:
         """The weight w for which ½·w·x² has the penalty's slope at x."""
         if self.kind == "l1":
             return np.asarray(strength / np.sqrt(x**2 + 1e-8))
-        return np.full(len(x), 2 * strength if self.kind == "l2" else 0.0)
+        return np.full(len(x), 2 * strength) if self.kind == "l2" else np.zeros(len(x))
 
     def cost(self, coef: Array, power: Array) -> float:
         """What the penalty adds to the mean loss."""
@@ -74,9 +74,9 @@ class Problem:
 
     def prior_cost(self, theta: Array) -> float:
         """What the weak prior on the powers adds to the mean loss."""
-        if self.usual is None or self.width is None:
-            return 0.0
-        return self.pull * float(np.sum(((theta - self.usual) / self.width)[self.moving] ** 2))
+        usual, price = self.held
+        off = theta[self.moved] - usual
+        return float(price @ (off * off))
 
     def held_near(self, theta: Array) -> Problem:
         """The same problem, powers of counts held near the usual value that is nearer to these: −1 or 0."""
@@ -101,9 +101,21 @@ class Problem:
         return np.flatnonzero(self.moving[:n]), np.flatnonzero(self.moving[n:])
 
     @cached_property
+    def moved(self) -> Array:
+        """The places of the moving powers."""
+        return np.flatnonzero(self.moving)
+
+    @cached_property
+    def held(self) -> tuple[Array, Array]:
+        """Where the prior holds the moving powers, and the price of each squared distance from there."""
+        if self.usual is None or self.width is None:
+            return np.zeros(len(self.moved)), np.zeros(len(self.moved))
+        return self.usual[self.moved], self.pull / self.width[self.moved] ** 2
+
+    @cached_property
     def limits(self) -> tuple[Array, Array]:
         """The bounds of the moving powers."""
-        return self.low[self.moving], self.high[self.moving]
+        return self.low[self.moved], self.high[self.moved]
 
     def basis(self, theta: Array) -> Array:
         """The columns that are combined linearly: intrinsic terms, levels, counts, constant."""
@@ -153,7 +165,7 @@ class PowersPoint:
 
 def diagonal(matrix: Array) -> Array:
     """The diagonal itself, to be changed in place; a slice of `flat` would be a copy."""
-    return np.einsum("ii->i", matrix)
+    return np.asarray(np.einsum("ii->i", matrix))
 
 
 def linear_part(y: Array, basis: Array, root: Array, ridge: Array, near: Array | None = None) -> Array:
@@ -168,14 +180,15 @@ def linear_part(y: Array, basis: Array, root: Array, ridge: Array, near: Array |
     # What remains is as small as the number of columns, however many rows there are.
     gram = weighted.T @ weighted
     diagonal(gram)[:width] += ridge
-    norms = np.sqrt(gram.diagonal())[:width]
-    norms[norms == 0] = 1.0
-    matrix, right = gram[:width, :width] / norms / norms[:, None], gram[:width, width] / norms
+    norms = np.sqrt(diagonal(gram)[:width])
+    if not norms.all():
+        norms[norms == 0] = 1.0
+    matrix, right = gram[:width, :width] / (norms * norms[:, None]), gram[:width, width] / norms
     # Products lose half of the digits; the ridge, far below any noise, stands for them.
     diagonal(matrix)[:] += RIDGE
     scaled = None if near is None else _pivoted(matrix, right, near > 0)
     coef = (_non_negative(matrix, right) if scaled is None else scaled) / norms
-    if not coef.max(initial=0.0) <= LARGEST:
+    if not coef.max() <= LARGEST:
         triangle = np.linalg.cholesky(matrix)
         goal = np.linalg.solve(triangle, right)
         coef = lsq_linear(triangle.T, goal, bounds=(0, LARGEST * norms), method="bvls").x / norms
@@ -187,7 +200,7 @@ def _pivoted(matrix: Array, right: Array, passive: Array) -> Array | None:
 
     Block principal pivoting (Kim and Park: Fast nonnegative matrix factorization, SIAM J. Sci. Comput. 33, 2011).
     """
-    least = 1e-12 * max(float(right.max(initial=0.0)), -float(right.min(initial=0.0)))
+    least = 1e-12 * float(np.abs(right).max())
     for _ in range(EXCHANGES):
         chosen = passive.nonzero()[0]
         solution = np.zeros(len(right))
@@ -195,7 +208,7 @@ def _pivoted(matrix: Array, right: Array, passive: Array) -> Array | None:
         if failed:
             return None
         # Passive ones must not be negative, and of the others none may wish to grow.
-        wrong = (passive & (solution < 0)) | (~passive & (right - matrix @ solution > least))
+        wrong = np.where(passive, solution < 0, right - matrix @ solution > least)
         if not wrong.any():
             return solution
         passive = passive ^ wrong
@@ -289,7 +302,7 @@ class _Slope:
 
 
 def _slope(problem: Problem, point: PowersPoint, root: Array, stretch: Array | float) -> _Slope:
-    passive = np.flatnonzero(point.coef > 0)
+    passive = (point.coef > 0).nonzero()[0]
     size, penalty, n = len(passive), problem.penalty, len(problem.y)
     slopes = problem.derivatives(point.basis, point.coef)
     stacked = np.empty((n, size + slopes.shape[1] + 1), order="F")
@@ -305,26 +318,24 @@ def _slope(problem: Problem, point: PowersPoint, root: Array, stretch: Array | f
     if failed:
         projected = np.linalg.lstsq(gram[:size, :size], gram[:size, size:])[0]
     rest = gram[size:, size:] - gram[size:, :size] @ projected
-    at, block = point.theta[problem.moving], rest[:-1, :-1]
-    price = n * penalty.weight(at, penalty.power)
-    gradient = rest[:-1, -1] - price * at
-    if problem.usual is not None and problem.width is not None and problem.pull:
-        held = 2 * n * problem.pull / problem.width[problem.moving] ** 2
-        price = price + held
-        gradient += held * (problem.usual[problem.moving] - at)
+    at, block = point.theta[problem.moved], rest[:-1, :-1]
+    price, (usual, prior) = n * penalty.weight(at, penalty.power), problem.held
+    held = 2 * n * prior
+    gradient = rest[:-1, -1] - price * at + held * (usual - at)
     curvature = diagonal(block)
-    curvature[:] = np.maximum(curvature, 0.0) + price
+    curvature[:] = np.maximum(curvature, 0.0) + price + held
     return _Slope(block, gradient)
 
 
 def _step(slope: _Slope, damping: float, point: PowersPoint, problem: Problem) -> Array:
     """The damped step in θ, inside the bounds; directions that lead out of them are frozen."""
-    at, (low, high) = point.theta[problem.moving], problem.limits
-    gradient = slope.gradient.copy()
-    stuck = ((at <= low) & (gradient < 0)) | ((at >= high) & (gradient > 0))
-    gram, size = slope.gram.copy(), slope.gram.diagonal()
-    diagonal(gram)[:] += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
+    at, (low, high) = point.theta[problem.moved], problem.limits
+    gradient, gram = slope.gradient, slope.gram.copy()
+    stuck = np.where(gradient < 0, at <= low, at >= high)
+    size = diagonal(gram)
+    size += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
     if stuck.any():
+        gradient = gradient.copy()
         gram[stuck], gram[:, stuck], gradient[stuck] = 0.0, 0.0, 0.0
         gram[stuck, stuck] = 1.0
     move, failed = _solved(gram, gradient)
@@ -333,7 +344,7 @@ def _step(slope: _Slope, damping: float, point: PowersPoint, problem: Problem) -
     # A power that jumps by more than 1 has left the region where the slope means anything.
     move *= min(1.0, 1.0 / max(float(np.abs(move).max(initial=0)), 1e-300))
     theta = point.theta.copy()
-    theta[problem.moving] = np.minimum(np.maximum(at + move, low), high)
+    theta[problem.moved] = np.minimum(np.maximum(at + move, low), high)
     return theta
 
 
@@ -364,11 +375,15 @@ class Caution:
 
     def more(self) -> Caution:
         """After a step that has raised the cost."""
-        return replace(self, least=min(4 * self.least, 1.0)) if self.least < 1 else replace(self, damping=10 * self.damping)
+        return (
+            replace(self, least=min(4 * self.least, 1.0))
+            if self.least < 1
+            else replace(self, damping=10 * self.damping)
+        )
 
     def less(self) -> Caution:
         """After a step that has lowered the cost."""
-        return Caution(max(self.least / 4, 0.01), max(self.damping / 5, 1e-12))
+        return Caution(max(self.least / 2, 0.01), max(self.damping / 5, 1e-12))
 
 
 @dataclass(frozen=True)
