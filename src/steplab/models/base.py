@@ -172,7 +172,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         columns = [*self.roles_.extrinsic, *self.roles_.intrinsic]
         with one_thread(), np.errstate(all="ignore"):
-            return rates(frame, columns, scored, interval.quantile(0.9), max(3, self._rows_needed(frame)))
+            fewest = max(3, self._rows_needed(frame))
+            return rates(frame, columns, scored, interval.quantile(0.9), interval.typical_half, fewest)
 
     def formula(self) -> Formula | None:
         """The model as a formula, where it has one."""
@@ -222,7 +223,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """The lower and upper bound between which a new measurement lies with that probability.
 
-        NaN where a factor leaves its range and the data cannot tell how errors grow there (fewer than four values).
+        NaN where a factor leaves its range and the data cannot tell how errors grow there (one or two values).
         """
         predicted = self.predict(X)
         return self.interval_.bounds(predicted, level, self._spread(self._features(X)))

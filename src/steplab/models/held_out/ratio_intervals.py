@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from steplab.models.held_out.intervals import POWERS, conformal_quantile, dependences, thinned_scores
+from steplab.models.held_out.intervals import LEAST_HALF, POWERS, conformal_quantile, dependences, thinned_scores
 
 KIND = "ratio"
-# Noise-free rows have no width of their own; what extrapolation adds is measured in this one.
-LEAST_HALF = 1e-6
 # e^30 is wider than any time that could be measured, and still a number.
 MOST_HALF = 30.0
 
@@ -57,6 +55,11 @@ class RatioConformal:
     def quantile(self, level: float) -> float:
         """The half width in logarithms of a typical value."""
         return max(conformal_quantile(self.scores, self.rows, level), LEAST_HALF)
+
+    @property
+    def typical_half(self) -> float:
+        """The half width of a 90 % interval in logarithms, at a typical value."""
+        return self.quantile(0.9)
 
     def scores_of(self, predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:
         """How far measured values lie from predictions, in the unit of `scores`."""
