@@ -2,10 +2,10 @@
 
 Source-sized problem: 1000 rows, 25 unknowns, three data sets (benchmarks/_published.py). Differential evolution
 minimises the mean absolute error in the table's units within the bounds of the source, as it did; both run here, in
-turn, on one thread. Ratios are of CPU time, which a neighbour on the machine disturbs less: of the fit (checks of the table, powers,
-coefficients), and of the whole, with intervals of parameters and predictions, which evolution does not have. Errors are
-those on the fitted rows and on 1000 new ones. Pass marks on each set: the fit at least 500 times as fast, at a cost no
-higher than evolution's and at most 0.1 % above what the search reached on 16 November.
+turn, on one thread. Ratios are of CPU time, which a neighbour on the machine disturbs less: of the fit (checks of the
+table, powers, coefficients), and of the whole, with intervals of parameters and predictions, which evolution does not
+have. Errors are those on the fitted rows and on 1000 new ones. Pass marks on each set: the fit at least 500 times as
+fast, at a cost no higher than evolution's and at most 0.1 % above what the search reached on 16 November.
 """
 
 from __future__ import annotations
