@@ -46,9 +46,11 @@ def predict(
         print_json(predictions.document())
         return
     console().print(table(predictions.columns, predictions.cells))
-    if not all(prediction.inside for prediction in predictions):
-        told = "intervals outside of the measured range are learned by extrapolating inside of it"
-        typer.echo(f"warning: outside of the measured range a model is a guess; {told}", err=True)
+    outside = [prediction for prediction in predictions if not prediction.inside]
+    if outside:
+        told = "; its intervals there are learned by extrapolating inside of it"
+        learned = told if any(prediction.low is not None for prediction in outside) else ""
+        typer.echo(f"warning: outside of the measured range a model is a guess{learned}", err=True)
     for note in predictions.notes:
         typer.echo(f"warning: {note}", err=True)
     next_step("steplab run STUDY.toml  (with such a configuration in it, to see whether that is true)")
