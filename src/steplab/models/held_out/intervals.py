@@ -59,7 +59,7 @@ class Conformal:
     def typical_half(self) -> float:
         """The half width of a 90 % interval as a share of a typical value, which is ten times the floor."""
         typical = 10 * self.floor
-        return max(self.quantile(0.9) * typical ** (self.power - 1), LEAST_HALF)
+        return max(self.quantile(0.9) * float(typical ** (self.power - 1)), LEAST_HALF)
 
     def scores_of(self, predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:
         """How far measured values lie from predictions, in the unit of `scores`."""
