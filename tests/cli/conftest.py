@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import re
@@ -14,31 +13,15 @@ import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from steplab.cli import main
-
 
 @pytest.fixture
-def in_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., SimpleNamespace]:
-    """Call a command in this process: starting an interpreter for each would take most of the time."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments: object) -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["steplab", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        parsed = json.loads(said.out) if "--json" in arguments else None
-        return SimpleNamespace(code=ended.value.code or 0, out=said.out, err=said.err, json=parsed)
-
-    return call
+def steplab(in_process: Callable[..., Any]) -> Callable[..., Any]:
+    """Commands; what a program does with its streams, signals and surroundings has tests that start one."""
+    return in_process
 
 
 @dataclass(frozen=True)

@@ -105,10 +105,10 @@ def parse_size(text: str) -> int:
     >>> parse_size("24GB"), parse_size("1.5 GiB")
     (24000000000, 1610612736)
     """
-    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", text.lower())
-    if found is None or found[2] not in BYTES:
+    parts = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", text.lower())
+    if parts is None or parts[2] not in BYTES:
         raise InputError(f"{text!r} is no size", hint="write it like 24GB or 512MiB")
-    return int(float(found[1]) * BYTES[found[2]])
+    return int(float(parts[1]) * BYTES[parts[2]])
 
 
 def size(value: float) -> str:
