@@ -49,7 +49,7 @@ def predict(
     outside = [prediction for prediction in predictions if not prediction.inside]
     if outside:
         known = any(prediction.low is not None for prediction in outside)
-        told = "; its interval is learned by extrapolating inside of it" if known else ""
+        told = "; its intervals there are learned by extrapolating inside of it" if known else ""
         sentence(f"warning: outside of the measured range a model is a guess{told}", stderr=True)
     for note in predictions.notes:
         sentence(f"warning: {note}", stderr=True)
