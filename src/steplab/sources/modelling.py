@@ -65,14 +65,14 @@ def _varying(rows: pd.DataFrame, roles: Roles) -> Roles:
     return Roles(kept(roles.intrinsic), kept(roles.categorical), kept(roles.extrinsic))
 
 
-def errors(own: FrameworkRows, models: Sequence[str] = MODELS) -> pd.DataFrame:
+def errors(own: FrameworkRows, models: Sequence[str] = ()) -> pd.DataFrame:
     """Each row's step time, measured and as models predict it that have not seen its fold."""
     try:
         splits = random_folds(len(own.trials), None, FOLDS)
     except NotEnoughData:
         return pd.DataFrame()
     tables = []
-    for name in models:
+    for name in models or MODELS:
         roles = own.roles
         model = load_model_class(name)(roles.intrinsic, roles.categorical, roles.extrinsic)
         predicted = held_out(model, own.trials[list(roles.columns)], own.target, splits).predicted
@@ -93,7 +93,12 @@ def accuracy(errors: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def evolved(own: FrameworkRows, seeds: int = SEEDS, generations: int = GENERATIONS) -> pd.DataFrame:
+def parameters(own: FrameworkRows) -> pd.DataFrame:
+    """The generic model's parameters from every seed, as many as the source had."""
+    return evolved(own, SEEDS, GENERATIONS)
+
+
+def evolved(own: FrameworkRows, seeds: int, generations: int) -> pd.DataFrame:
     """The generic model's parameters from every seed: by evolution as in the source, with and without its penalty.
 
     The categorical coefficients stand in both codings: one for each level, as in the source, and as differences from
@@ -215,11 +220,12 @@ def as_good_as_forest(question: str, errors: pd.DataFrame) -> Claim:
 
 def _ratio_of_errors(errors: pd.DataFrame) -> Estimate | None:
     relative = errors.assign(error=(errors["predicted"] / errors["measured"] - 1).abs())
-    wide = relative.pivot_table("error", ["framework", "trial"], "model").dropna()
+    wide = relative.pivot_table("error", ["framework", "trial"], "model")
+    wide = wide.reindex(columns=["generic", "random-forest"]).dropna()
     if len(wide) < 2 * FOLDS:
         return None
     rng, logs = np.random.default_rng(0), np.zeros(RESAMPLES + 1)
-    parts = [part[["generic", "random-forest"]].to_numpy(float) for _, part in wide.groupby("framework")]
+    parts = [part.to_numpy(float) for _, part in wide.groupby("framework")]
     for part in parts:
         rows = np.vstack([np.arange(len(part)), rng.integers(0, len(part), (RESAMPLES, len(part)))])
         means = part[rows].mean(axis=1)

@@ -61,19 +61,21 @@ def filled(text: str, source: Source, summaries: Summaries, published: Tables) -
 
 def blocks(source: Source, summaries: Summaries, published: Tables) -> dict[str, str]:
     """What stands in each block."""
-    tables = {table.name: _table_block(source, table, summaries, published) for table in source.tables}
+    tables = {table.name: _table_block(table, summaries, published) for table in source.tables}
     return {RAN: _ran_block(source, summaries), **tables, CLAIMS: _claims_block(source, summaries)}
 
 
-def _not_run(source: Source, size: str) -> str:
-    option = "" if size == SIZES[0] else f" --size {size}"
-    return f"Not yet run at {size} size here: `steplab sources --only {source.name}{option}` does it."
+def _not_run(summaries: Summaries) -> list[str]:
+    """What has no numbers yet, if anything."""
+    sizes = [size for size in SIZES if size not in summaries]
+    return [f"Not yet run at {' and '.join(sizes)} size here."] if sizes else []
 
 
 def _ran_block(source: Source, summaries: Summaries) -> str:
-    return "\n\n".join(
-        _told(summaries[size].ran, size) if size in summaries else _not_run(source, size) for size in SIZES
-    )
+    told = [_told(summaries[size].ran, size) for size in SIZES if size in summaries]
+    open_ = [f"$ steplab sources --only {source.name} --size {size}" for size in SIZES if size not in summaries]
+    commands = ["\n".join(["```", *open_, "```"])] if open_ else []
+    return "\n\n".join([*told, *_not_run(summaries), *commands])
 
 
 def _told(ran: Ran, size: str) -> str:
@@ -84,7 +86,7 @@ def _told(ran: Ran, size: str) -> str:
     return f"At {size} size: {ended}, {ran.seconds / 60:.0f} minutes of measuring ({where}).\n\n```\n{commands}\n```"
 
 
-def _table_block(source: Source, table: PageTable, summaries: Summaries, published: Tables) -> str:
+def _table_block(table: PageTable, summaries: Summaries, published: Tables) -> str:
     given = published_of(table, published)
     if not table.measured:
         return f"{markdown(beside(table, given, {'counted': table.ours({})}))}\n\nRepeat it: `{table.command}`"
@@ -92,8 +94,7 @@ def _table_block(source: Source, table: PageTable, summaries: Summaries, publish
     ours = {size: table.ours(summary.tables) for size, summary in ran.items() if _readable(table, summary)}
     few = [f"The trials at {size} size are too few for this table." for size in ran if size not in ours]
     repeats = [f"Repeat it: `{table.command.format(folder=ran[size].ran.folders[0])}`" for size in ours]
-    rest = [_not_run(source, size) for size in SIZES if size not in ran]
-    return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *rest])
+    return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *_not_run(summaries)])
 
 
 def _readable(table: PageTable, summary: Summary) -> bool:
@@ -137,7 +138,7 @@ def _claims_block(source: Source, summaries: Summaries) -> str:
     table = (
         [markdown(pd.DataFrame(rows, columns=["size", "question", "estimate", "verdict", "answer"]))] if rows else []
     )
-    return "\n\n".join([*table, *open_, *(_not_run(source, size) for size in SIZES if size not in summaries)])
+    return "\n\n".join([*table, *open_, *_not_run(summaries)])
 
 
 def _answered(claim: Claim) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ def more(measured: list[Measured], trials: pd.DataFrame) -> Tables:
     own = [rows for rows in modelling.by_framework(trials, ROLES) if len(rows.trials) >= modelling.FEWEST]
     return {
         "errors": modelling.joined([modelling.errors(rows) for rows in own]),
-        "parameters": modelling.joined([modelling.evolved(rows) for rows in own]),
+        "parameters": modelling.joined([modelling.parameters(rows) for rows in own]),
     }
 
 

@@ -103,9 +103,9 @@ def phases(tables: Tables) -> pd.DataFrame:
     """Mean and standard deviation over the replicates of each phase, one worker."""
     alone = tables["trials"].query("workers == 1")
     known = [name for name in (*SHARES, "t_iter") if name in alone.columns]
-    long = alone.melt(["network", "framework"], known, "phase", "seconds").dropna()
+    long = alone.melt(["network", "framework"], known, "phase", "time").dropna()
     return (
-        long.groupby(["network", "framework", "phase"], sort=False)["seconds"]
+        long.groupby(["network", "framework", "phase"], sort=False)["time"]
         .agg(mean_s="mean", std_s="std")
         .reset_index()
     )
