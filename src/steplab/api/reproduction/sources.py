@@ -238,14 +238,16 @@ def _kept_summary(source_plan: SourcePlan, data: Path, executor: str) -> Summary
         stored = read_summary(place)
         if stored.ran.records == digest(source_plan.folders):
             return stored
-    commands = [_command(study, executor) for study in source_plan.plans]
+    commands = [_command(source_plan, study, executor) for study in source_plan.plans]
     write_summary(place, summarised(source_plan.source, source_plan.folders, commands))
     return read_summary(place)  # what others will read
 
 
-def _command(study: StudyPlan, executor: str) -> str:
-    """The command that repeats a study by itself."""
+def _command(source_plan: SourcePlan, study: StudyPlan, executor: str) -> str:
+    """The command that repeats a study; one that was cut down has no file of its own."""
     words = ["steplab", "run", str(study.study.path), "--out", str(study.folder)]
+    if source_plan.size == SMOKE:
+        words = ["steplab", "sources", "--only", source_plan.source.name, "--size", SMOKE]
     return shlex.join([*words, *([] if executor == LOCAL else ["--executor", executor])])
 
 
