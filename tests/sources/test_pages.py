@@ -116,6 +116,18 @@ def test_a_page_filled_twice_is_the_same(name: str, summaries: dict[str, Summary
     assert filled(once, load_source(name), {"laptop": summaries[name]}, published) == once
 
 
+def test_tables_come_back_as_they_were_written_also_empty_ones(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"trial": ["a"], "t_iter": [0.1]})
+    tables = {"trials": rows, "imbalance": rows.iloc[:0], "parameters": pd.DataFrame()}
+    write_summary(tmp_path / "data", Summary(tables, RAN))
+    again = read_summary(tmp_path / "data")
+    assert again.ran == RAN
+    assert {name: list(table.columns) for name, table in again.tables.items()} == {
+        name: list(table.columns) for name, table in tables.items()
+    }
+    pd.testing.assert_frame_equal(again.tables["trials"], rows)
+
+
 def test_what_stands_between_the_blocks_stays() -> None:
     kept = re.sub(r"<!-- begin (\S+) -->.*?<!-- end \1 -->", "", built("resattnet3d", None), flags=re.S)
     assert kept == re.sub(r"<!-- begin (\S+) -->.*?<!-- end \1 -->", "", page("resattnet3d"), flags=re.S)

@@ -66,7 +66,8 @@ def write_summary(place: Path, summary: Summary) -> None:
     for old in place.glob("*.csv"):
         old.unlink()
     for name, table in summary.tables.items():
-        text = "" if table.empty else table.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
+        # A table without rows keeps its columns; one without columns is an empty file.
+        text = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n") if len(table.columns) else ""
         records.write_file(place / f"{name}.csv", text.encode())
     records.write_file(place / RAN, (json.dumps(asdict(summary.ran), indent=1, ensure_ascii=False) + "\n").encode())
 
