@@ -87,10 +87,10 @@ def parameters(shift: float, l2_shift: float, own: float) -> pd.DataFrame:
             levels = [1 + moved + rng.normal(0, own) for _ in range(3)]
             told = {"framework": "torch", "penalty": penalty, "seed": seed, "symbol": "a"}
             for number, value in enumerate(levels):
-                rows.append({**told, "parameter": f"{factor}={number}", "coding": PER_LEVEL, "value": value})
+                rows.append({**told, "parameter": f"{factor}={number}", "coding": PER_LEVEL, "typical": value})
                 if number:
                     value -= levels[0]
-                    rows.append({**told, "parameter": f"{factor}={number}", "coding": REFERENCE, "value": value})
+                    rows.append({**told, "parameter": f"{factor}={number}", "coding": REFERENCE, "typical": value})
     return pd.DataFrame(rows)
 
 

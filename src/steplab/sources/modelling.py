@@ -15,13 +15,15 @@ from scipy.optimize import Bounds, differential_evolution
 from steplab.core.blas import one_thread
 from steplab.core.errors import ModelError, NotEnoughData
 from steplab.models import load_model_class
-from steplab.models.columns.roles import Roles, features
-from steplab.models.generic_de import objective_of
+from steplab.models.columns.roles import Roles, canonical_order, features
+from steplab.models.generic import Generic
+from steplab.models.generic_de import objective_of, rounded
 from steplab.models.judging.penalty_scan import scan
 from steplab.models.judging.selection import held_out, metrics, random_folds
 from steplab.models.solvers.prepare import Prepared, prepare
 from steplab.models.solvers.varpro import Array, Penalty, PowersPoint
 from steplab.sources.claim import CONFIRMED, REFUTED, UNDECIDED, Claim, Estimate, below, resampled, undecided
+from steplab.sources.drawing import chart
 
 MODELS = ("generic", "random-forest", "svr")
 FOLDS = 5
@@ -81,6 +83,13 @@ def errors(own: FrameworkRows, models: Sequence[str] = ()) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def predicted_chart(errors: pd.DataFrame) -> str:
+    """What `generic` predicts for rows that it has not seen against what was measured."""
+    own = errors[errors["model"] == "generic"]
+    labels = ("measured step, seconds", "predicted step, seconds")
+    return chart(own, "measured", "predicted", "framework", labels=labels, log=True, joined=False)
+
+
 def accuracy(errors: pd.DataFrame) -> pd.DataFrame:
     """MAE, MAPE (per cent of the measured value), RMSE and R² of each model in each framework."""
     if errors.empty:
@@ -98,6 +107,19 @@ def parameters(own: FrameworkRows) -> pd.DataFrame:
     return evolved(own, SEEDS, GENERATIONS)
 
 
+def solved(own: FrameworkRows) -> pd.DataFrame:
+    """The parameters of `generic`: the same expression, solved; one answer from every seed, with intervals."""
+    roles = own.roles
+    try:
+        model = Generic(roles.intrinsic, roles.categorical, roles.extrinsic, form="source")
+        model.fit(own.trials[list(roles.columns)], own.target)
+    except ModelError:  # too few rows
+        return pd.DataFrame()
+    names = ("name", "symbol", "value", "low", "high", "identified")
+    rows = [{name: getattr(parameter, name) for name in names} for parameter in model.parameters()]
+    return pd.DataFrame(rows).rename(columns={"name": "parameter"}).assign(framework=own.framework)
+
+
 def evolved(own: FrameworkRows, seeds: int, generations: int) -> pd.DataFrame:
     """The generic model's parameters from every seed: by evolution as in the source, with and without its penalty.
 
@@ -105,10 +127,12 @@ def evolved(own: FrameworkRows, seeds: int, generations: int) -> pd.DataFrame:
     the first level. Both are of the same fits: where they differ, the coding is the reason.
     """
     frame = features(own.trials[list(own.roles.columns)], own.roles)
+    order = canonical_order(frame, own.target)  # as every model sorts its rows: the last bits steer an evolution
+    frame, target = frame.iloc[order].reset_index(drop=True), own.target[order]
     levels = {c: tuple(sorted(frame[c].unique())) for c in own.roles.categorical}
     rows: list[dict[str, object]] = []
     for penalty in (Penalty(), PENALTY):
-        prepared = prepare(frame, own.target, own.roles, levels, "absolute", penalty)
+        prepared = rounded(prepare(frame, target, own.roles, levels, "absolute", penalty))
         for seed in range(seeds):
             with one_thread():
                 point = _evolution(prepared, seed, generations)
@@ -128,24 +152,26 @@ def _evolution(prepared: Prepared, seed: int, generations: int) -> PowersPoint:
 
 
 def _parameters(prepared: Prepared, point: PowersPoint) -> Iterator[dict[str, object]]:
-    """Every parameter in typical units; those of levels in both codings."""
-    numeric, at = len(prepared.intrinsic), len(prepared.intrinsic)
+    """Every parameter, those of levels in both codings; in the table's units, and in typical ones."""
+    expression, at = prepared.expression(point), len(prepared.intrinsic)
     for place, name in enumerate(prepared.intrinsic):
-        yield _parameter(name, "a", point.coef[place])
-        yield _parameter(name, "p", point.theta[place])
-    for place, name in enumerate(prepared.extrinsic):
-        yield _parameter(name, "q", point.theta[numeric + place])
+        yield _parameter(name, "a", expression.coef[name], point.coef[place])
+        yield _parameter(name, "p", expression.power[name], point.theta[place])
+    for name in prepared.extrinsic:
+        yield _parameter(name, "q", expression.scale[name], expression.scale[name])
+    unit = prepared.unit * float(np.prod([prepared.typical[c] ** -expression.scale[c] for c in prepared.extrinsic]))
     for name, known in prepared.levels.items():
         for place, level in enumerate(known):
-            yield _parameter(f"{name}={level}", "a", point.coef[at + place], PER_LEVEL)
+            share, apart = point.coef[at + place], point.coef[at + place] - point.coef[at]
+            yield _parameter(f"{name}={level}", "a", share * unit, share, PER_LEVEL)
             if place:
-                yield _parameter(f"{name}={level}", "a", point.coef[at + place] - point.coef[at], REFERENCE)
+                yield _parameter(f"{name}={level}", "d", apart * unit, apart, REFERENCE)
         at += len(known)
-    yield _parameter("constant", "C", point.coef[-1])
+    yield _parameter("constant", "C", expression.constant, point.coef[-1])
 
 
-def _parameter(name: str, symbol: str, value: float, coding: str = "") -> dict[str, object]:
-    return {"parameter": name, "symbol": symbol, "coding": coding, "value": float(value)}
+def _parameter(name: str, symbol: str, value: float, typical: float, coding: str = "") -> dict[str, object]:
+    return {"parameter": name, "symbol": symbol, "coding": coding, "value": float(value), "typical": float(typical)}
 
 
 def over_seeds(parameters: pd.DataFrame, penalty: str) -> pd.DataFrame:
@@ -177,7 +203,7 @@ def narrower(question: str, measure: str, first: Spreads, second: Spreads, quest
 def spreads(parameters: pd.DataFrame, penalty: str, coding: str) -> Spreads:
     """Of each categorical coefficient its standard deviation over the seeds."""
     chosen = parameters[(parameters["penalty"] == penalty) & (parameters["coding"] == coding)]
-    deviations: Spreads = chosen.groupby(["framework", "parameter"])["value"].std().dropna()
+    deviations: Spreads = chosen.groupby(["framework", "parameter"])["typical"].std().dropna()
     return deviations
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from steplab.core.errors import InputError
 from steplab.sources.claim import Claim
-from steplab.sources.source import SIZES, PageTable, Source, Tables
+from steplab.sources.source import SIZES, Figure, PageTable, Source, Tables
 
 BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.S)
 RAN, CLAIMS = "ran", "claims"
@@ -62,7 +62,8 @@ def filled(text: str, source: Source, summaries: Summaries, published: Tables) -
 def blocks(source: Source, summaries: Summaries, published: Tables) -> dict[str, str]:
     """What stands in each block."""
     tables = {table.name: _table_block(table, summaries, published) for table in source.tables}
-    return {RAN: _ran_block(source, summaries), **tables, CLAIMS: _claims_block(source, summaries)}
+    drawn = {figure.name: _figure_block(source, figure, summaries) for figure in source.figures}
+    return {RAN: _ran_block(source, summaries), **tables, **drawn, CLAIMS: _claims_block(source, summaries)}
 
 
 def _not_run(summaries: Summaries) -> list[str]:
@@ -92,13 +93,38 @@ def _table_block(table: PageTable, summaries: Summaries, published: Tables) -> s
         return f"{markdown(beside(table, given, {'counted': table.ours({})}))}\n\nRepeat it: `{table.command}`"
     ran = {size: summaries[size] for size in SIZES if size in summaries}
     ours = {size: table.ours(summary.tables) for size, summary in ran.items() if _readable(table, summary)}
+    ours = {size: frame for size, frame in ours.items() if len(frame)}
     few = [f"The trials at {size} size are too few for this table." for size in ran if size not in ours]
     repeats = [f"Repeat it: `{table.command.format(folder=ran[size].ran.folders[0])}`" for size in ours]
     return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *_not_run(summaries)])
 
 
-def _readable(table: PageTable, summary: Summary) -> bool:
-    return not any(summary.tables[name].empty for name in table.reads)
+def _readable(shown: PageTable | Figure, summary: Summary) -> bool:
+    return not any(summary.tables[name].empty for name in shown.reads)
+
+
+def _figure_block(source: Source, figure: Figure, summaries: Summaries) -> str:
+    paths = {
+        size: figure_path(source, figure, size) for size in SIZES if (size, figure.name) in drawings(source, summaries)
+    }
+    pictures = [f"![{figure.words}, {size} size]({path})" for size, path in paths.items()]
+    few = [f"The trials at {size} size are too few for this figure." for size in summaries if size not in paths]
+    return "\n\n".join([*pictures, *few, *_not_run(summaries)])
+
+
+def figure_path(source: Source, figure: Figure, size: str) -> str:
+    """Where a picture stands, from the page on."""
+    return f"data/{source.name}/{size}/{figure.name}.svg"
+
+
+def drawings(source: Source, summaries: Summaries) -> dict[tuple[str, str], str]:
+    """The pictures of a page by size and name, as SVG."""
+    return {
+        (size, figure.name): figure.draw(summary.tables)
+        for size, summary in summaries.items()
+        for figure in source.figures
+        if _readable(figure, summary)
+    }
 
 
 def _shown(table: PageTable, given: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -49,6 +49,16 @@ class PageTable:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A picture of a page, drawn from our tables; `words` say what it shows."""
+
+    name: str
+    words: str
+    draw: Callable[[Tables], str]  # as SVG
+    reads: tuple[str, ...] = (TRIALS,)
+
+
+@dataclass(frozen=True)
 class Question:
     """A claim of a source as a question, and the function that answers it from tables."""
 
@@ -65,6 +75,7 @@ class Source:
     report: str  # which one, and where in it
     tables: tuple[PageTable, ...]
     questions: tuple[Question, ...]
+    figures: tuple[Figure, ...] = ()
     parts: tuple[str, ...] = ()  # its study files without the size, if one does not hold it
     more: Callable[[list[Measured], pd.DataFrame], Tables] | None = None  # small tables beside the trials
 

@@ -28,7 +28,7 @@ from steplab.runner.executors import LOCAL, expect_executor
 from steplab.runner.interrupts import Stop
 from steplab.sources import load_source, source_names
 from steplab.sources.claim import Claim
-from steplab.sources.page import Summary, filled
+from steplab.sources.page import Summaries, Summary, drawings, filled
 from steplab.sources.source import SIZES, Source
 from steplab.store import records
 
@@ -256,6 +256,17 @@ def claims_of(source: Source, summary: Summary) -> tuple[Claim, ...]:
     return tuple(question.answer(summary.tables) for question in source.questions)
 
 
+def _draw(folder: Path, source: Source, summaries: Summaries) -> int:
+    """Write the pictures of a page; how many changed."""
+    changed = 0
+    for (size, name), picture in drawings(source, summaries).items():
+        place = folder / "data" / source.name / size / f"{name}.svg"
+        if not place.exists() or place.read_text(encoding="utf-8") != picture:
+            records.write_file(place, picture.encode())
+            changed += 1
+    return changed
+
+
 def rebuild_pages(pages: Path | str = PAGES) -> tuple[Path, ...]:
     """Fill the pages of all sources from the stored tables; those that changed."""
     folder = Path(pages)
@@ -265,9 +276,10 @@ def rebuild_pages(pages: Path | str = PAGES) -> tuple[Path, ...]:
         page, source = folder / f"{name}.md", load_source(name)
         if not page.exists():
             raise InputError("there is no such page", where=str(page), hint="run it in a checkout, or give --pages DIR")
-        text = page.read_text(encoding="utf-8")
-        new = filled(text, source, read_summaries(folder / "data", source), published)
-        if new != text:
+        text, summaries = page.read_text(encoding="utf-8"), read_summaries(folder / "data", source)
+        new = filled(text, source, summaries, published)
+        pictures = _draw(folder, source, summaries)
+        if new != text or pictures:
             records.write_file(page, new.encode())
             changed.append(page)
     return tuple(changed)

@@ -8,7 +8,7 @@ from steplab.models.columns.roles import Roles
 from steplab.sources import modelling
 from steplab.sources.claim import Claim
 from steplab.sources.modelling import PER_LEVEL, REFERENCE
-from steplab.sources.source import Measured, PageTable, Question, Source, Tables
+from steplab.sources.source import Figure, Measured, PageTable, Question, Source, Tables
 
 ROLES = Roles(
     ("filters", "kernel_size", "pool_size", "learning_rate", "stride", "dropout"),
@@ -29,6 +29,7 @@ def more(measured: list[Measured], trials: pd.DataFrame) -> Tables:
     return {
         "errors": modelling.joined([modelling.errors(rows) for rows in own]),
         "parameters": modelling.joined([modelling.parameters(rows) for rows in own]),
+        "solved": modelling.joined([modelling.solved(rows) for rows in own]),
         "penalties": modelling.joined([modelling.penalties(rows) for rows in own]),
     }
 
@@ -66,6 +67,12 @@ def with_l2(tables: Tables) -> pd.DataFrame:
     return modelling.over_seeds(tables["parameters"], "l2")
 
 
+def one_answer(tables: Tables) -> pd.DataFrame:
+    """The parameters of `generic`, which solves the same expression."""
+    columns = ["framework", "parameter", "symbol", "value", "low", "high", "identified"]
+    return tables["solved"][columns]
+
+
 def scaling_powers(tables: Tables) -> pd.DataFrame:
     """The power of the number of workers."""
     powers = with_l2(tables).query("parameter == 'workers'")
@@ -76,6 +83,11 @@ def scan(tables: Tables) -> pd.DataFrame:
     """Held-out R² and MAPE against λ, mean over the frameworks."""
     grouped = tables["penalties"].groupby(["penalty", "strength"], as_index=False)
     return grouped[["r2", "mape"]].mean()
+
+
+def predicted(tables: Tables) -> str:
+    """Predicted against measured."""
+    return modelling.predicted_chart(tables["errors"])
 
 
 def accuracy(tables: Tables) -> pd.DataFrame:
@@ -91,7 +103,7 @@ SOURCE = Source(
         PageTable(
             "unregularised",
             unregularised,
-            f"steplab fit {{folder}} {FORMULA} --model generic-de",
+            f"steplab fit {{folder}} {FORMULA} --model generic-de --option maxiter=200",
             "mmu_4_2_unregularised",
             ("framework", "parameter", "symbol"),
             reads=("parameters",),
@@ -100,11 +112,17 @@ SOURCE = Source(
         PageTable(
             "l2",
             with_l2,
-            f"steplab fit {{folder}} {FORMULA} --model generic-de --penalty l2:0.001",
+            f"steplab fit {{folder}} {FORMULA} --model generic-de --option maxiter=200 --penalty l2:0.001",
             "mmu_4_3_l2",
             ("framework", "parameter", "symbol"),
             reads=("parameters",),
             levels=THEIRS,
+        ),
+        PageTable(
+            "solved",
+            one_answer,
+            f"steplab fit {{folder}} {FORMULA} --model generic --option form=source",
+            reads=("solved",),
         ),
         PageTable(
             "scan", scan, f"steplab penalty {{folder}} {FORMULA}", reads=("penalties",), on=("penalty", "strength")
@@ -119,7 +137,7 @@ SOURCE = Source(
         PageTable(
             "scaling",
             scaling_powers,
-            f"steplab fit {{folder}} {FORMULA} --model generic-de --penalty l2:0.001",
+            f"steplab fit {{folder}} {FORMULA} --model generic-de --option maxiter=200 --penalty l2:0.001",
             "mmu_4_5_scaling",
             ("framework",),
             reads=("parameters",),
@@ -130,6 +148,9 @@ SOURCE = Source(
         Question(IS_L2_STABLE, l2_is_stable),
         Question(IS_CODING_STABLE, coding_is_stable),
         Question(AS_GOOD, as_good_as_forest),
+    ),
+    figures=(
+        Figure("predicted", "Held-out steps, predicted by generic against measured", predicted, reads=("errors",)),
     ),
     parts=("generic-model-torch", "generic-model-tensorflow", "generic-model-mxnet"),
     more=more,

@@ -7,8 +7,9 @@ import pandas as pd
 from steplab.core.catalogue import build_network
 from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
-from steplab.sources.claim import CONFIRMED, REFUTED, UNDECIDED, Claim, below, blocks, mean_ratio, undecided
-from steplab.sources.source import PageTable, Question, Source, Tables
+from steplab.sources.claim import CONFIRMED, REFUTED, UNDECIDED, Claim, below, blocks, mean_ratio, medians, undecided
+from steplab.sources.drawing import chart
+from steplab.sources.source import Figure, PageTable, Question, Source, Tables
 
 VARIANT = ("padding", "filters", "batch_norm", "residual")
 CELLS = ("batch_size", "threads", *VARIANT)
@@ -48,6 +49,13 @@ def samples(tables: Tables) -> pd.DataFrame:
     return wide.rename(columns={"batch_size": "samples"})
 
 
+def samples_chart(tables: Tables) -> str:
+    """Seconds over the number of samples, one thread."""
+    own = _plain(tables).query("threads == 1")
+    own = medians(own, ["framework", "batch_size"], ["t_iter"])
+    return chart(own, "batch_size", "t_iter", "framework", labels=("samples", "seconds"), log=True, joined=True)
+
+
 def variants(tables: Tables) -> pd.DataFrame:
     """Seconds of the networks that the source left open, medians over the replicates."""
     trials = tables["trials"]
@@ -79,4 +87,5 @@ SOURCE = Source(
         PageTable("variants", variants, ANALYZE),
     ),
     (Question(VELOX_FASTER, velox_is_faster), Question(TORCH_FASTER, torch_is_faster)),
+    figures=(Figure("seconds", "Seconds over the number of samples, one thread", samples_chart),),
 )

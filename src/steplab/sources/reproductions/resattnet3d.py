@@ -7,7 +7,7 @@ import pandas as pd
 from steplab.models.columns.roles import Roles
 from steplab.sources import modelling
 from steplab.sources.claim import Claim
-from steplab.sources.source import Measured, PageTable, Question, Source, Tables
+from steplab.sources.source import Figure, Measured, PageTable, Question, Source, Tables
 
 ROLES = Roles(
     ("filters", "kernel_size", "learning_rate"), ("padding", "activation", "optimizer"), ("batch_size", "workers")
@@ -36,6 +36,11 @@ def with_l2(tables: Tables) -> pd.DataFrame:
     return modelling.over_seeds(tables["parameters"], "l2").drop(columns="framework")
 
 
+def predicted(tables: Tables) -> str:
+    """Predicted against measured."""
+    return modelling.predicted_chart(tables["errors"])
+
+
 def accuracy(tables: Tables) -> pd.DataFrame:
     """The models on held-out rows."""
     return modelling.accuracy(tables["errors"])
@@ -49,7 +54,7 @@ SOURCE = Source(
         PageTable(
             "parameters",
             with_l2,
-            f"steplab fit {{folder}} {FORMULA} --model generic-de --penalty l2:0.001",
+            f"steplab fit {{folder}} {FORMULA} --model generic-de --option maxiter=200 --penalty l2:0.001",
             "mmu_5_2_resattnet",
             ("parameter", "symbol"),
             reads=("parameters",),
@@ -63,5 +68,8 @@ SOURCE = Source(
         ),
     ),
     (Question(AS_GOOD, as_good_as_forest),),
+    figures=(
+        Figure("predicted", "Held-out steps, predicted by generic against measured", predicted, reads=("errors",)),
+    ),
     more=more,
 )

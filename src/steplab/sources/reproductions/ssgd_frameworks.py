@@ -20,7 +20,8 @@ from steplab.sources.claim import (
     resampled,
     undecided,
 )
-from steplab.sources.source import Measured, PageTable, Question, Source, Tables
+from steplab.sources.drawing import chart
+from steplab.sources.source import Figure, Measured, PageTable, Question, Source, Tables
 from steplab_worker.phases import SHARES
 
 NETWORKS = {"cnn": "lenet5"}  # what the thesis calls a network, and we
@@ -131,6 +132,14 @@ def speedup(tables: Tables) -> pd.DataFrame:
     return grouped.assign(speedup=grouped["workers"] * grouped["efficiency"])
 
 
+def speedup_chart(tables: Tables) -> str:
+    """Speed-up over the number of workers, median over the networks."""
+    own = medians(speedup(tables), ["framework", "workers"], ["speedup"])
+    alone = own.drop_duplicates("framework").assign(workers=1, speedup=1.0)
+    labels = ("workers", "speed-up")
+    return chart(pd.concat([alone, own]), "workers", "speedup", "framework", labels=labels, log=False, joined=True)
+
+
 def regression(tables: Tables) -> pd.DataFrame:
     """T = β0 + β1·N + β2·LIF by least squares over the trials, and the degrees of freedom that its R² has."""
     rows = []
@@ -183,5 +192,6 @@ SOURCE = Source(
         ),
     ),
     (Question(SCALES_WORSE, tensorflow_scales_worse), Question(WHERE_FROM, imbalance_comes_from_slow_ranks)),
+    figures=(Figure("speedups", "Speed-up over the number of workers, median over the networks", speedup_chart),),
     more=more,
 )

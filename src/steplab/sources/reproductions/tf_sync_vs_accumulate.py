@@ -22,7 +22,8 @@ from steplab.sources.claim import (
     medians,
     undecided,
 )
-from steplab.sources.source import Measured, PageTable, Question, Source, Tables
+from steplab.sources.drawing import chart
+from steplab.sources.source import Figure, Measured, PageTable, Question, Source, Tables
 
 SYNC, ACCUMULATE = "sync", "accumulate:4"
 CELLS = ("network", "batch_size", "strategy")
@@ -83,6 +84,15 @@ def _results(tables: Tables, by: list[str]) -> pd.DataFrame:
     return steps.merge(gains, on=by, how="left")
 
 
+def speedup_chart(tables: Tables) -> str:
+    """Speed-up over the number of nodes by strategy, median over networks and batches."""
+    scaled = efficiency(tables["trials"], CELLS)
+    own = medians(scaled.assign(speedup=scaled["workers"] * scaled["efficiency"]), ["strategy", "workers"], ["speedup"])
+    alone = own.drop_duplicates("strategy").assign(workers=1, speedup=1.0)
+    labels = ("nodes", "speed-up")
+    return chart(pd.concat([alone, own]), "workers", "speedup", "strategy", labels=labels, log=False, joined=True)
+
+
 def models(tables: Tables) -> pd.DataFrame:
     """The linear and the quadratic model of the step time, on held-out rows."""
     return modelling.accuracy(tables["errors"])
@@ -141,5 +151,6 @@ SOURCE = Source(
         PageTable("communication", communication, ANALYZE, on=("network", "strategy", "workers")),
     ),
     (Question(BRINGS_BACK, accumulating_brings_scaling_back),),
+    figures=(Figure("speedups", "Speed-up over the number of nodes, median over networks and batches", speedup_chart),),
     more=more,
 )
