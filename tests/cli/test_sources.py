@@ -109,6 +109,15 @@ def test_an_interrupted_source_goes_on_and_its_page_waits(checkout: Path, monkey
     assert records < set((checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir())
 
 
+def test_a_full_size_shows_its_plan_its_time_and_its_batch_script(in_process: InProcess) -> None:
+    study = ROOT / "studies" / "tf-sync-vs-accumulate-full.toml"
+    shown = in_process("run", study, "--dry-run", "--executor", "slurm")
+    assert shown.code == 0
+    assert "180 trials: 36 configurations, 5 replicates" in shown.out
+    assert "180 left; estimated time" in shown.out
+    assert "#SBATCH --time=12:00:00" in shown.out
+
+
 def test_new_records_make_new_tables(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(checkout)
     steplab.reproduce(["ssgd-frameworks"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,32 @@ def test_a_source_runs_from_its_studies_to_its_page(name: str, tmp_path: Path) -
     text = filled((PAGES / f"{name}.md").read_text(), source, {"laptop": summary}, published_tables(PAGES / "data"))
     assert f"{len(source.studies)} trials measured, 0 failed" in text
     assert (PAGES / f"{name}.md").read_text() != text
+
+
+IN_A_BOX = """\
+[study]
+name = "resattnet3d-laptop"
+[factors]
+framework = ["synthetic"]
+workers = [2]
+placement = ["net:{net}"]
+rate = ["1gbit"]
+[design]
+replicates = 1
+[measure]
+iterations = 3
+warmup = 1
+"""
+
+
+def test_hosts_in_a_box_are_made_for_a_study_and_end_with_it(tmp_path: Path) -> None:
+    net = f"r{os.getpid()}"  # beside other tests' nets
+    (tmp_path / "resattnet3d-laptop.toml").write_text(IN_A_BOX.format(net=net))
+    done = steplab.reproduce(["resattnet3d"], out=tmp_path / "runs", studies=tmp_path, pages=None)
+    assert [study.ok for study in done.runs[0].studies] == [1], done.document()
+    (trial,) = steplab.open(tmp_path / "runs" / "resattnet3d-laptop").trials.to_dict("records")
+    assert trial["rank_hosts"] == f"{net}-1,{net}-2"
+    assert net not in {known.name for known in steplab.nets()}
 
 
 @pytest.mark.framework("torch")

@@ -42,6 +42,10 @@ def test_the_same_table_gives_the_same_picture_whatever_its_order() -> None:
     assert drawn(POINTS) == drawn(POINTS.iloc[::-1])
 
 
+def test_nothing_to_show_is_no_picture() -> None:
+    assert drawn(POINTS.head(0)) == ""
+
+
 def test_one_value_is_no_reason_to_fail() -> None:
     ElementTree.fromstring(drawn(POINTS.head(1), log=False))
     ElementTree.fromstring(drawn(POINTS.head(1)))

@@ -21,7 +21,7 @@ from steplab.api.reproduction.summaries import (
 )
 from steplab.core.errors import InputError
 from steplab.sources import load_source, modelling, source_names
-from steplab.sources.page import Ran, Summary, filled
+from steplab.sources.page import Ran, Summary, drawings, filled
 
 PAGES = Path(__file__).parents[2] / "docs" / "sources"
 RAN = Ran(("steplab run a.toml --out runs/a",), ("runs/a",), 10, 1, 0, 60.0, "2026-01-02", "a CPU", {"torch": "2"}, "0")
@@ -83,12 +83,25 @@ def test_a_page_is_what_its_stored_tables_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", source_names())
+def test_a_picture_is_what_its_stored_tables_say(name: str, summaries: dict[str, Summary]) -> None:
+    source = load_source(name)
+    stored = read_summaries(PAGES / "data", source)
+    for (size, figure), picture in drawings(source, stored).items():
+        assert (PAGES / "data" / name / size / f"{figure}.svg").read_text() == picture
+    drawn = drawings(source, {"laptop": summaries[name]})
+    assert {figure for _, figure in drawn} == {figure.name for figure in source.figures}
+    text = built(name, summaries[name])
+    assert all(f"](data/{name}/laptop/{figure}.svg)" in block(text, figure) for _, figure in drawn)
+
+
+@pytest.mark.parametrize("name", source_names())
 def test_a_size_that_was_not_run_has_a_sentence_and_no_number_of_ours(name: str) -> None:
     text = built(name, None)
     for table in load_source(name).tables:
         if table.measured:
             assert "Not yet run at laptop and full size here." in block(text, table.name)
             assert "laptop " not in rows(block(text, table.name))[0] if rows(block(text, table.name)) else True
+    assert not any("](" in block(text, figure.name) for figure in load_source(name).figures)
     assert "confirmed" not in block(text, "claims")
     assert all(question.text in block(text, "claims") for question in load_source(name).questions)
 

@@ -48,8 +48,13 @@ class Axis:
 
 
 def chart(points: pd.DataFrame, x: str, y: str, group: str, *, labels: tuple[str, str], log: bool, joined: bool) -> str:
-    """An SVG of two columns, a colour for each group; `joined` draws lines, otherwise the line y = x is shown."""
+    """An SVG of two columns, a colour for each group; `joined` draws lines, otherwise the line y = x is shown.
+
+    Without any point there is no picture: the text is empty.
+    """
     known = points[[x, y, group]].dropna()
+    if known.empty:
+        return ""
     across = _axis(labels[0], known[x], LEFT, WIDTH - RIGHT, log)
     up = _axis(labels[1], known[y], HEIGHT - BOTTOM, TOP, log)
     groups = [str(name) for name in sorted(known[group].unique())]

@@ -118,13 +118,14 @@ def figure_path(source: Source, figure: Figure, size: str) -> str:
 
 
 def drawings(source: Source, summaries: Summaries) -> dict[tuple[str, str], str]:
-    """The pictures of a page by size and name, as SVG."""
-    return {
+    """The pictures of a page by size and name, as SVG; those that have anything to show."""
+    pictures = {
         (size, figure.name): figure.draw(summary.tables)
         for size, summary in summaries.items()
         for figure in source.figures
         if _readable(figure, summary)
     }
+    return {key: picture for key, picture in pictures.items() if picture}
 
 
 def _shown(table: PageTable, given: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -144,7 +144,7 @@ def regression(tables: Tables) -> pd.DataFrame:
     """T = β0 + β1·N + β2·LIF by least squares over the trials, and the degrees of freedom that its R² has."""
     rows = []
     trials = tables["trials"].merge(tables["imbalance"], on="trial", how="left")
-    trials = trials.assign(lif_mean=trials["lif_mean"].fillna(1.0))
+    trials = trials.assign(lif_mean=trials["lif_mean"].astype(float).fillna(1.0))
     for (network, framework), part in trials.groupby(["network", "framework"], sort=False):
         matrix = np.column_stack([np.ones(len(part)), part["workers"], part["lif_mean"]])
         time = part["t_iter"].to_numpy(float)
