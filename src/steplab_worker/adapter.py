@@ -4,8 +4,9 @@ An adapter file in `adapters/` holds `DECLARATION`, a literal that the laborator
 a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs); `further_pins` (installed after them, a
 list of {"flags": […], "packages": […]}); `module` (the package whose version is the framework's); `debian` (packages
 it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do; `precisions`, if there are others than
-float32; `factors` (its own, each an `Option`); `unsupported` (a list of {"when": {…}, "because": "…"});
-`single_process` (the values of its factors for which one process serves all workers); `reads_data`.
+float32; `recomputes`, if blocks can run forward again instead of keeping what they compute; `factors` (its own, each an
+`Option`); `unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the values of its factors for
+which one process serves all workers); `reads_data`.
 
 For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}, or the
 name of a factor that says it, 0 being one for each rank; the module's function `serve(group, rendezvous)` is such a

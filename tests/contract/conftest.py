@@ -56,7 +56,9 @@ class Ranks:
         path = self.folder / f"{proof}-{said['network']}.npz"
         if str(path) not in self.references:
             asked = {"proof": proof, "reference": str(path), "write": True}
-            (self.references[str(path)],) = self.run("torch", asked, **{**said, "precision": "float32"})
+            (self.references[str(path)],) = self.run(
+                "torch", asked, **{**said, "precision": "float32", "recompute": False}
+            )
         (found,) = self.run(framework, {"proof": proof, "reference": str(path), "write": False}, **said)
         return self.references[str(path)], found
 
@@ -78,6 +80,7 @@ def trial_job(
     optimizer: str = "sgd",
     learning_rate: float = 0.002,
     precision: str = "float32",
+    recompute: bool = False,
 ) -> TrialJob:
     """The job of a proof, at a network's usual input unless a shape is given."""
     known = None if network.startswith("every-kind") else catalogue.network_module(network)
@@ -105,6 +108,7 @@ def trial_job(
         memory_limit_bytes=0,
         seed=1,
         precision=precision,
+        recompute=recompute,
         learns=kinds.named(kind).learns,
     )
 

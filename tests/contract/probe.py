@@ -366,6 +366,23 @@ def samples_slope(job, session):
     return {"whole": tape.gradient(loss, samples) is not None, "layer": tape.gradient(output, samples) is not None}
 
 
+def jax_blocks(job, session):
+    """How many blocks JAX marks for recomputation, and how many products a step compiles to."""
+    import jax
+
+    session.enter("phased")
+    (batch,) = batches(job, 1, job.batch_size)
+    session.load(batch)
+    given = session.trained, session.own[0], session.batch, np.uint32(1)
+    traced = str(jax.make_jaxpr(lambda *given: session.step_of.loss(*given[:3], session.step_of.key(given[3])))(*given))
+    program = session.programs.native(False, True)
+    arguments = session.trained, session.moments, session.own, batch, np.uint32(1)
+    return {
+        "blocks": traced.count("= remat2["),
+        "products": program.lower(*arguments).as_text().count("dot_general"),
+    }
+
+
 def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -421,6 +438,7 @@ PROOFS = {
     "bucket_times": bucket_times,
     "layer_loss": layer_loss,
     "samples_slope": samples_slope,
+    "jax_blocks": jax_blocks,
     "torch_buckets": torch_buckets,
     "torch_buffers": torch_buffers,
 }

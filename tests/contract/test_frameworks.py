@@ -110,6 +110,43 @@ def test_a_lower_precision_learns_almost_the_same(ranks, framework, network):
     assert abs(found["losses"][0] / reference["losses"][0] - 1) > 1e-6
 
 
+RECOMPUTING = [name for name in TRAINING if catalogue.framework(name).recomputes]
+
+
+@pytest.mark.parametrize("network", ["gpt2", "resnet18"])
+@pytest.mark.parametrize("framework", RECOMPUTING)
+def test_recomputed_blocks_learn_the_same(ranks, framework, network):
+    said = {"network": network, **SMALL[network]}
+    reference, found = ranks.against_torch(framework, "curve", recompute=True, **said)
+    assert found["losses"] == pytest.approx(reference["losses"], rel=1e-2 if framework != "torch" else 1e-6)
+    worst = 1e-3 if framework != "torch" else 1e-6
+    assert {name: error for name, error in found["differences"].items() if not error < worst} == {}
+
+
+@pytest.mark.parametrize("framework", RECOMPUTING)
+def test_two_ranks_recompute_as_one_with_the_doubled_batch(ranks, framework):
+    said = {"network": "gpt2", **SMALL["gpt2"], "recompute": True}
+    one = trained(ranks, framework, updates=3, batch_size=8, **said)[0]
+    for mode in ("native", "phased"):
+        two = trained(ranks, framework, updates=3, workers=2, mode=mode, **said)
+        assert_same("gpt2", two[0], one, SMALL["gpt2"]["network_options"])
+
+
+def test_jax_computes_products_of_its_blocks_twice(ranks):
+    said = {"network": "gpt2", **SMALL["gpt2"]}
+    once, twice = (ranks.run("jax", {"proof": "jax_blocks"}, recompute=again, **said)[0] for again in (False, True))
+    assert (once["blocks"], twice["blocks"]) == (0, SMALL["gpt2"]["network_options"]["layers"])
+    assert twice["products"] > once["products"]
+
+
+def test_running_means_see_a_batch_once_however_often_it_runs_forward(ranks):
+    said = {"network": "resnet18", **SMALL["resnet18"]}
+    once, twice = (
+        ranks.run("torch", {"proof": "torch_buffers"}, recompute=again, **said)[0] for again in (False, True)
+    )
+    assert once["buffers"] and twice["buffers"] == once["buffers"]
+
+
 @pytest.mark.parametrize(("framework", "network"), inferences())
 def test_inference_gives_what_pytorch_gives(ranks, framework, network):
     said = {"network": network, "kind": "infer", **SMALL.get(network, {})}

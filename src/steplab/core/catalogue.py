@@ -212,6 +212,7 @@ def _general_factors() -> Mapping[str, Option]:
         "optimizer": Option("sgd", "update rule", levels=OPTIMIZERS),
         "learning_rate": Option(0.01, "step size of the optimiser", low=0.0, high=1e6),
         "precision": Option("float32", "numbers of products; weights stay float32", levels=PRECISIONS),
+        "recompute": Option(False, "blocks run forward again in backward, to save memory", levels=(False, True)),
         "augment": Option("none", "how images are varied after reading", levels=tuple(AUGMENTATIONS)),
         "loader_workers": Option(0, "background workers of the data loader", low=0, high=256),
         "prefetch": Option(2, "batches read ahead by each background worker", low=1, high=1024),

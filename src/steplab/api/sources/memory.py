@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from steplab.api import display
-from steplab.api.sources.networks import workload
+from steplab.api.sources.networks import expect_blocks, workload
 from steplab.core.errors import InputError, nearest
 from steplab.core.units import parse_size, size
 from steplab.costs.memory import LayerMemory, Memory, largest_batch
 from steplab.costs.memory import memory as held
 from steplab.costs.network import OPTIMIZERS
-from steplab.costs.operation import Workload
 
 __all__ = ["MemoryReport", "memory"]
 
@@ -33,11 +32,12 @@ class MemoryReport:
     def lines(self) -> list[tuple[str, str]]:
         """The totals in words: what, and how much."""
         memory = self.memory
+        again = "; blocks recompute the rest" if memory.recompute else ""
         lines = [
             ("parameters", size(memory.parameter_bytes)),
             ("gradients", size(memory.gradient_bytes)),
             ("optimiser state", f"{size(memory.state_bytes)} ({memory.optimizer})"),
-            ("activations", f"{size(memory.activation_bytes)} kept for backward, as PyTorch keeps them"),
+            ("activations", f"{size(memory.activation_bytes)} kept for backward, as PyTorch keeps them{again}"),
             ("peak", f"{size(memory.peak_bytes)} at once, beside the framework itself"),
         ]
         if self.within is not None:
@@ -73,6 +73,7 @@ def memory(
     batch: int = 1,
     *,
     optimizer: str = "sgd",
+    recompute: bool = False,
     within: int | str | None = None,
     input_shape: Sequence[int] | None = None,
     classes: int | None = None,
@@ -84,6 +85,7 @@ def memory(
         network: A built-in network.
         batch: Samples in a batch, of one worker.
         optimizer: `sgd`, `momentum` or `adam`.
+        recompute: Whether blocks keep their inputs only and run forward again in backward.
         within: Bytes, or a text such as `"24GB"`, for the largest batch that fits.
         input_shape: The shape of a sample; by default the network's usual.
         classes: The number of classes.
@@ -93,8 +95,10 @@ def memory(
         raise InputError(f"there is no optimiser {optimizer!r}", hint=nearest(optimizer, OPTIMIZERS))
     limit = parse_size(within) if isinstance(within, str) else within
 
-    def at(samples: int) -> Workload:
-        return workload(network, samples, input_shape, classes, options)
+    def at(samples: int) -> Memory:
+        operations = workload(network, samples, input_shape, classes, options)
+        if recompute:
+            expect_blocks(operations)
+        return held(operations, optimizer, recompute)
 
-    counted = held(at(batch), optimizer)
-    return MemoryReport(counted, limit, None if limit is None else largest_batch(at, optimizer, limit))
+    return MemoryReport(at(batch), limit, None if limit is None else largest_batch(at, limit))

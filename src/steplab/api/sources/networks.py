@@ -15,6 +15,7 @@ from steplab.costs.document import document
 from steplab.costs.network import OPTIMIZERS, LayerCost, NetworkCost, cost, update
 from steplab.costs.onnx_graph import read_onnx
 from steplab.costs.operation import Workload
+from steplab.costs.recompute import recomputing
 from steplab.runner.environments.user_networks import trace_module
 
 __all__ = ["LayerCost", "NetworkCost", "NetworkReport", "inspect", "workload"]
@@ -79,6 +80,7 @@ def inspect(
     classes: int | None = None,
     options: Mapping[str, str] | None = None,
     modules: Path | str | None = None,
+    recompute: bool = False,
 ) -> NetworkReport:
     """Count layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs.
 
@@ -90,8 +92,19 @@ def inspect(
         classes: The number of classes of a built-in network.
         options: Options of a built-in network, such as `{"filters": "8"}`.
         modules: The folder in which a module is looked for, by default the current one.
+        recompute: Whether blocks run forward again in backward, which then counts that as well.
     """
-    return NetworkReport(cost(workload(network, batch, input_shape, classes, options or {}, modules)))
+    operations = workload(network, batch, input_shape, classes, options or {}, modules)
+    if not recompute:
+        return NetworkReport(cost(operations))
+    expect_blocks(operations)
+    return NetworkReport(recomputing(operations))
+
+
+def expect_blocks(operations: Workload) -> None:
+    """Say so if there is no block that could be recomputed."""
+    if not any(operation.block for operation in operations.operations):
+        raise InputError("it has no blocks that could be recomputed", where=operations.name)
 
 
 def workload(

@@ -42,6 +42,7 @@ DECLARATION = {
     # One operation after backward, whose arrays go one after the other.
     "exchange": {"by": "XLA over gloo, on GPUs NCCL", "grouping": "arrays"},
     "precisions": ["float32", "bfloat16"],
+    "recomputes": True,
     "factors": {},
 }
 START_DEADLINE_S = 120
@@ -70,7 +71,7 @@ class Session(base.Session):
         self.done = 0
         self.counted: Optional[int] = None
         self.shared = False
-        self.layer_method = "pieces"
+        self.layer_method = "none: blocks are recomputed whole" if job.recompute else "pieces"
         self.pieces: Any = None
         self.walk: Optional[LayerWalk] = None
         self.overlap_method = "difference" if mesh is not None and job.learns else "none"
@@ -149,7 +150,9 @@ class Session(base.Session):
         self.local = {}
 
     def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
-        """Seconds per layer, each compiled alone; None if that takes too long."""
+        """Seconds per layer, each compiled alone; None if that takes too long, or if blocks are recomputed."""
+        if self.job.recompute:
+            return None
         self.load(batch)
         samples, labels = self.batch
         if self.walk is None:
@@ -240,7 +243,7 @@ class _Step:
     """The step as pure functions."""
 
     def __init__(self, job: TrialJob, graph: Graph):
-        self.job, self.graph, self.net = job, graph, Network(graph, job.precision)
+        self.job, self.graph, self.net = job, graph, Network(graph, job.precision, job.recompute)
 
     def key(self, number: Any, rank: Any = 0) -> Any:
         """The random key of an iteration on a rank."""

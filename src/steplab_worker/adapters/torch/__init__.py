@@ -54,6 +54,7 @@ DECLARATION = {
         "buffers": True,
     },
     "precisions": ["float32", "bfloat16"],
+    "recomputes": True,
     "factors": {
         "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},
         "bucket_mb": {
@@ -69,6 +70,12 @@ DECLARATION = {
         },
         "step": {"default": "", "help": "a training step of one's own, module:FILE:FUNCTION; empty is the usual one"},
     },
+    "unsupported": [
+        {
+            "when": {"compile": True, "recompute": True},
+            "because": "torch.compile chooses by itself what it computes again in backward",
+        }
+    ],
 }
 
 START_DEADLINE_S = 120
@@ -85,6 +92,8 @@ class Session(base.Session):
         self.job, self.group, self.device = job, group, device
         torch.manual_seed(job.seed)
         module = make_module(job.network) if graph is None else build_module(graph, weights)
+        if isinstance(module, GraphModule):
+            module.recompute = job.recompute
         self.module = module.to(device).train(job.learns)
         self.net = self._wrapped()
         self.overlap_method = "hook" if isinstance(self.net, nn.parallel.DistributedDataParallel) else "none"
@@ -314,7 +323,8 @@ class _LayerClock:
     """Times each layer of one forward and backward pass.
 
     Forward is timed by hooks around the layer. In backward a mark is set when the gradient of a layer's output is
-    there; the time until the next mark is what that layer's backward took, so the layers sum to the whole.
+    there; the time until the next mark is what that layer's backward took, so the layers sum to the whole. What runs
+    forward a second time does so in backward, and belongs to that.
     """
 
     def __init__(self, module: nn.Module, synchronize: Any):
@@ -322,6 +332,8 @@ class _LayerClock:
         self.seconds: Dict[str, Dict[str, float]] = {}
         self.handles: List[Any] = []
         self.marks: List[Tuple[str, float]] = []
+        self.began = 0.0
+        self.again: List[Tuple[str, float, float]] = []  # layers that ran forward once more, from when to when
 
     def __enter__(self) -> "_LayerClock":
         for name, layer in _leaves(self.module):
@@ -337,17 +349,23 @@ class _LayerClock:
         return time.perf_counter()
 
     def _before(self, layer: str) -> None:
-        self.seconds[layer]["t_f"] -= self._now()
+        self.began = self._now()
 
     def _after(self, layer: str, output: Any) -> None:
+        if self.marks:  # backward has begun
+            self.again.append((layer, self.began, self._now()))
+            return
         if isinstance(output, torch.Tensor) and output.requires_grad:
             output.register_hook(lambda _, key=layer: self.marks.append((key, self._now())))
-        self.seconds[layer]["t_f"] += self._now()
+        self.seconds[layer]["t_f"] += self._now() - self.began
 
     def __exit__(self, *_: Any) -> None:
         end = self._now()
         for (layer, start), (_, after) in zip(self.marks, [*self.marks[1:], ("", end)]):
-            self.seconds[layer]["t_b"] += after - start
+            others = sum(until - since for _, since, until in self.again if start <= since < after)
+            self.seconds[layer]["t_b"] += after - start - others
+        for layer, since, until in self.again:
+            self.seconds[layer]["t_b"] += until - since
         for handle in self.handles:
             handle.remove()
 

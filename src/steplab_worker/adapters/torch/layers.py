@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from steplab_worker.adapters.torch.attention import Attention, SelfAttention
+from steplab_worker.adapters.torch.recompute import recomputed
 from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
 
 ACTIVATIONS: Dict[str, Callable[[], nn.Module]] = {
@@ -58,9 +59,13 @@ class GraphModule(nn.Module):
             if layer.kind == "tied_dense":
                 self._modules[layer.name].weight = self.parameter(*layer.weight_keys["weight"])
         self.steps = [(layer.name, layer.inputs, _finished(graph, i)) for i, layer in enumerate(graph.layers)]
+        self.blockwise, self.finished = graph.segments(), {name: finished for name, _, finished in self.steps}
+        self.recompute = False  # whether a block keeps its inputs only, and runs forward again in backward
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The output of the last layer."""
+        if self.recompute and self.training:
+            return recomputed(self, x)
         values = {INPUT: x}
         for name, inputs, finished in self.steps:
             values[name] = self._modules[name](*[values[source] for source in inputs])
