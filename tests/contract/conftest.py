@@ -81,6 +81,7 @@ def trial_job(
     learning_rate: float = 0.002,
     precision: str = "float32",
     recompute: bool = False,
+    strategy: str = "",
 ) -> TrialJob:
     """The job of a proof, at a network's usual input unless a shape is given."""
     known = None if network.startswith("every-kind") else catalogue.network_module(network)
@@ -98,7 +99,7 @@ def trial_job(
         data_folder="",
         batch_size=batch_size,
         accumulate=accumulate,
-        strategy="sync" if accumulate == 1 else f"accumulate:{accumulate}",
+        strategy=strategy or ("sync" if accumulate == 1 else f"accumulate:{accumulate}"),
         optimizer=optimizer,
         learning_rate=learning_rate,
         loader_workers=0,

@@ -241,6 +241,24 @@ def own_batches(job, number):
     return [(samples[mine], labels[mine]) for samples, labels in batches(job, number, rows)]
 
 
+def losses(job, session):
+    """This rank's losses over five native steps on batches of its own."""
+    session.enter("native")
+    return {"losses": run(session, own_batches(job, 5))}
+
+
+def shard_traffic(job, session):
+    """What PyTorch's sharded step says of its collectives, and the bytes that they made whole or were made from."""
+    session.enter("overlap")
+    for batch in own_batches(job, 2):
+        before = dict(session.collectives.moved)
+        session.step(batch, True)
+        seconds = session.communication()
+    moved = {name: after - before[name] for name, after in session.collectives.moved.items()}
+    held = sum(one.to_local().nbytes for one in session.module.parameters())
+    return {"moved": moved, "seconds": seconds, "held": held, "again": session.communication()}
+
+
 def flat(arrays):
     """All arrays as one row of numbers, in the order of their names."""
     return np.concatenate([arrays[key].ravel() for key in sorted(arrays)])
@@ -332,7 +350,7 @@ def bucket_order(job, session):
 def bucket_times(job, session):
     """What the session makes of buckets that it saw begin and end at these times."""
     session.enter("overlap")
-    session.buckets.stamps = [tuple(pair) for pair in json.loads(job.config["stamps"])]
+    session.collectives.stamps = [tuple(pair) for pair in json.loads(job.config["stamps"])]
     return {"communication": session.communication()}
 
 
@@ -410,7 +428,9 @@ def torch_buffers(job, session):
     session.enter("phased")
     for samples, labels in batches(job, 2, job.batch_size):
         phased_step(session)((samples + GROUPS[-1].rank, labels), True)
-    return {"buffers": {name: one.tolist() for name, one in session.state().items() if "running" in name}}
+    running = ((name, one) for name, one in session.state().items() if "running" in name)
+    # Layers that belong to a block are below it.
+    return {"buffers": {".".join(name.replace("/", ".").split(".")[-2:]): one.tolist() for name, one in running}}
 
 
 def prove(job, session, ask, rank):
@@ -427,6 +447,8 @@ def remember(group, rendezvous):
 
 PROOFS = {
     "curve": curve,
+    "losses": losses,
+    "shard_traffic": shard_traffic,
     "inference": inference,
     "training": training,
     "continuing": continuing,

@@ -12,6 +12,9 @@ import pytest
 from steplab import kinds
 from steplab.core import catalogue
 from steplab.core.resolution import resolve
+from steplab.costs.exchange import step_exchange
+from steplab.costs.network import cost
+from steplab.costs.operation import from_graph
 from steplab_worker.weights import initial_weights
 
 SEED = 1  # of the weights, as in conftest.py
@@ -186,6 +189,44 @@ def test_two_ranks_train_a_shared_embedding_as_one_with_the_doubled_batch(ranks,
     one = trained(ranks, framework, updates=3, batch_size=8, **said)[0]
     two = trained(ranks, framework, updates=3, workers=2, **said)
     assert_same("gpt2", two[0], one, SMALL["gpt2"]["network_options"])
+
+
+SHARDING = [name for name in TRAINING if "sharded" in catalogue.framework(name).strategies]
+
+
+@pytest.mark.parametrize("more", [{"optimizer": "momentum"}, {"recompute": True}], ids=["momentum", "recomputed"])
+@pytest.mark.parametrize("framework", SHARDING)
+def test_sharded_ranks_train_as_synchronous_ones(ranks, framework, more):
+    said = {"network": "gpt2", **SMALL["gpt2"], "workers": 2, **more, "learning_rate": 0.01}
+    synchronous = trained(ranks, framework, updates=3, **said)
+    sharded = trained(ranks, framework, updates=3, strategy="sharded", **said)
+    for weights in sharded:
+        assert_same("gpt2", weights, synchronous[0], SMALL["gpt2"]["network_options"])
+
+
+# Without blocks and with Adam's counter; with running means, where building takes no half minute.
+@pytest.mark.parametrize(("framework", "network"), [*((name, "lenet5") for name in SHARDING), ("torch", "resnet18")])
+def test_sharded_ranks_have_the_losses_of_synchronous_ones(ranks, framework, network):
+    said = {"network": network, "workers": 2, "learning_rate": 0.001, "optimizer": "adam", **SMALL.get(network, {})}
+    losses = [
+        [found["losses"] for found in ranks.run(framework, {"proof": "losses"}, strategy=strategy, **said)]
+        for strategy in ("sync", "sharded")
+    ]
+    assert np.allclose(losses[0], losses[1], rtol=1e-4)
+    assert losses[0][0] != losses[0][1]  # every rank has its own batches
+
+
+@pytest.mark.parametrize("network", ["gpt2", "lenet5"])
+def test_pytorch_exchanges_what_the_costs_say_and_keeps_a_part(ranks, network):
+    said = {"network": network, **SMALL.get(network, {}), "workers": 2, "strategy": "sharded"}
+    workload = from_graph(catalogue.build_network(network, said.get("network_options"), classes=10), 4)
+    expected, counted = step_exchange(cost(workload), workload, "sharded", 2), cost(workload)
+    found = ranks.run("torch", {"proof": "shard_traffic"}, **said)
+    for rank in found:
+        moved = {"all_gather": expected.all_gather_bytes, "reduce_scatter": expected.reduce_scatter_bytes}
+        assert rank["moved"] == moved
+        assert rank["seconds"][0] == rank["seconds"][1] > 0 and rank["again"] == [0.0, 0.0]
+    assert sum(rank["held"] for rank in found) == 4 * counted.parameters
 
 
 @pytest.mark.parametrize(("framework", "options"), PHASED, ids=str_or_way)

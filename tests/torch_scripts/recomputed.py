@@ -18,11 +18,11 @@ def measure(name, options, shape, batch, recompute):
 
     from steplab_worker import networks
     from steplab_worker.adapters.torch import _criterion
-    from steplab_worker.adapters.torch.layers import build_module
+    from steplab_worker.adapters.torch.blocks import BlockwiseModule
+    from steplab_worker.adapters.torch.layers import GraphModule
 
     graph = networks.build(name, options, shape, classes=10)
-    module = build_module(graph, {}).train()
-    module.recompute = recompute
+    module = (BlockwiseModule(graph, recompute=True) if recompute else GraphModule(graph)).train()
     samples, labels = torch.rand(batch, *graph.input_shape), torch.zeros(batch, dtype=torch.long)
     if graph.layers[0].kind == "embedding":
         samples, labels = samples.int(), torch.zeros(samples.shape, dtype=torch.long)

@@ -32,6 +32,8 @@ def inspect(
     set_: Annotated[list[str] | None, typer.Option("--set", help="An option of the network, e.g. filters=8.")] = None,
     memory: Annotated[bool, typer.Option("--memory", help="What training holds in memory, instead of FLOPs.")] = False,
     recompute: Annotated[bool, typer.Option("--recompute", help="Blocks run forward again in backward.")] = False,
+    strategy: Annotated[str, typer.Option(help="How several workers share a step: sync or sharded.")] = "sync",
+    workers: Annotated[int, typer.Option(min=1, max=4096, help="Workers: what each holds and sends.")] = 1,
     optimizer: Annotated[str, typer.Option(help="With --memory: sgd, momentum or adam; sgd unless given.")] = "",
     within: Annotated[str, typer.Option(help="With --memory: a size, for the largest batch that fits.")] = "",
     modules: ModulesOption = None,
@@ -45,7 +47,7 @@ def inspect(
     if memory:
         held = steplab.memory(
             network, batch, optimizer=optimizer or "sgd", within=within or None, recompute=recompute,
-            input_shape=shape(input_), classes=classes or None, options=options,
+            strategy=strategy, workers=workers, input_shape=shape(input_), classes=classes or None, options=options,
         )  # fmt: skip
         print_json(held.document()) if json else _show_memory(held)
         return
@@ -53,7 +55,7 @@ def inspect(
         raise InputError("--optimizer and --within are for --memory")
     counted = steplab.inspect(
         network, batch, input_shape=shape(input_), classes=classes or None, options=options, modules=modules,
-        recompute=recompute,
+        recompute=recompute, strategy=strategy, workers=workers,
     )  # fmt: skip
     if json:
         print_json(counted.document())

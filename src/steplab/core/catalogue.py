@@ -208,7 +208,7 @@ def _general_factors() -> Mapping[str, Option]:
         "rate": Option("", "of each host's line in a cluster in a box: unshaped, 1gbit, 100mbit; empty: as it is"),
         "device": Option("auto", "what the workers compute on", levels=DEVICES),
         "threads": Option(1, "threads of each rank", low=1, high=4096),
-        "strategy": Option("sync", "how workers cooperate: sync, accumulate:k, ps-sync, ps-async"),
+        "strategy": Option("sync", "how workers cooperate: sync, accumulate:k, sharded, ps-sync, ps-async"),
         "optimizer": Option("sgd", "update rule", levels=OPTIMIZERS),
         "learning_rate": Option(0.01, "step size of the optimiser", low=0.0, high=1e6),
         "precision": Option("float32", "numbers of products; weights stay float32", levels=PRECISIONS),

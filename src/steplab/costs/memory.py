@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from steplab.costs.exchange import block_parameters
 from steplab.costs.kept_arrays import LOSS, KeptArrays
 from steplab.costs.network import BYTES, OPTIMIZERS, cost
 from steplab.costs.operation import Workload
@@ -42,18 +43,21 @@ class Memory:
     peak_bytes: int
     layers: tuple[LayerMemory, ...]
     recompute: bool = False  # whether blocks run forward again in backward
+    shards: int = 1  # workers that parameters, gradients and state are divided among
+    gathered_bytes: int = 0  # parameters that are there whole meanwhile, beside this worker's part
 
 
-def memory(workload: Workload, optimizer: str = "sgd", recompute: bool = False) -> Memory:
-    """What a step of training holds.
+def memory(workload: Workload, optimizer: str = "sgd", recompute: bool = False, shards: int = 1) -> Memory:
+    """What a step of training holds, in one worker; `shards` of them divide what is learned among them.
 
     >>> from steplab.costs.builtin import builtin
     >>> memory(builtin("lenet5", batch=64), "adam").state_bytes == 2 * 4 * 61706
     True
     """
     counted = cost(workload)
-    parameters = BYTES * counted.parameters
+    parameters = -(-BYTES * counted.parameters // shards)
     state = OPTIMIZERS[optimizer].state * parameters
+    gathered = _gathered(block_parameters(counted, workload)) if shards > 1 else 0
     arrays = KeptArrays(workload, recompute)
     own = {layer.name: BYTES * layer.parameters for layer in counted.layers}
     kinds = {INPUT: INPUT} | {op.name: op.kind for op in workload.operations} | {LOSS: workload.loss}
@@ -67,10 +71,18 @@ def memory(workload: Workload, optimizer: str = "sgd", recompute: bool = False) 
         gradient_bytes=parameters,
         state_bytes=state,
         activation_bytes=arrays.held(),
-        peak_bytes=parameters + state + _peak(arrays, own),
+        peak_bytes=parameters + state + gathered + _peak(arrays, own, shards),
         layers=layers,
         recompute=recompute,
+        shards=shards,
+        gathered_bytes=gathered,
     )
+
+
+def _gathered(parts: Mapping[str, int]) -> int:
+    """The whole parameters that are there at once: those of no block, of a block, and of the next one."""
+    blocks = sorted((bytes_ for block, bytes_ in parts.items() if block), reverse=True)
+    return parts.get("", 0) + sum(blocks[:2])
 
 
 def largest_batch(at: Callable[[int], Memory], within: int) -> int:
@@ -88,9 +100,9 @@ def largest_batch(at: Callable[[int], Memory], within: int) -> int:
     return low
 
 
-def _peak(arrays: KeptArrays, parameters: Mapping[str, int]) -> int:
+def _peak(arrays: KeptArrays, parameters: Mapping[str, int], shards: int) -> int:
     """The most bytes of kept arrays, gradients and what is computed at one moment of the backward pass."""
-    held, gradients = arrays.held(), 0
+    held, gradients = arrays.held(), _Gradients(shards)
     logits = BYTES * arrays.elements[arrays.operations[-1].name]
     highest = held + 2 * logits  # the loss gives the gradients of the shares, then of the outputs
     left = arrays.uses()
@@ -100,9 +112,33 @@ def _peak(arrays: KeptArrays, parameters: Mapping[str, int]) -> int:
         if block and op is block[-1]:
             held += arrays.held(op.block)
         ends = (op.name, *(name for name in op.inputs if name != INPUT))
-        gradients += parameters[op.name]
-        highest = max(highest, held + gradients + BYTES * sum(arrays.elements[name] for name in ends))
+        gradients.add(op.block, parameters[op.name])
+        highest = max(highest, held + gradients.bytes + BYTES * sum(arrays.elements[name] for name in ends))
         held -= arrays.freed(op.name, left)
         if block and op is block[0]:
             held -= arrays.freed(op.block, left)
     return highest
+
+
+@dataclass
+class _Gradients:
+    """The gradients so far: those of a block are whole until the block is done, then this worker keeps its part."""
+
+    shards: int
+    block: str = ""
+    kept: int = 0
+    current: int = 0
+    apart: int = 0  # of no block, and whole until the end
+
+    def add(self, block: str, bytes_: int) -> None:
+        if block != self.block:
+            self.kept += self.current // self.shards
+            self.block, self.current = block, 0
+        if block:
+            self.current += bytes_
+        else:
+            self.apart += bytes_
+
+    @property
+    def bytes(self) -> int:
+        return self.kept + self.current + self.apart

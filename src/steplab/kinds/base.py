@@ -123,6 +123,8 @@ def own_code_refused(resolved: Resolved, learns: bool) -> str:
     if resolved.framework != own_code.FRAMEWORK:
         own = [what for what in ("network", "dataset") if own_code.is_own(getattr(resolved, what))]
         return f"a {own[0].replace('dataset', 'data set')} of one's own runs in PyTorch only" if own else ""
+    if learns and resolved.strategy == "sharded" and own_code.is_own(resolved.network):
+        return "which blocks a network of one's own has is not known, so its parameters are not sharded"
     if learns and resolved.framework_options["step"] and resolved.accumulate > 1:
         return "a training step of one's own updates the weights itself, so steps cannot be accumulated"
     return ""

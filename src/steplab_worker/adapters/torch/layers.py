@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn import functional
 
 from steplab_worker.adapters.torch.attention import Attention, SelfAttention
-from steplab_worker.adapters.torch.recompute import recomputed
 from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
 
 ACTIVATIONS: Dict[str, Callable[[], nn.Module]] = {
@@ -35,7 +34,11 @@ BUFFERS = {"mean": "running_mean", "variance": "running_var"}
 
 def build_module(graph: Graph, weights: Mapping[Tuple[str, str], np.ndarray]) -> "GraphModule":
     """The network as a module, with every weight and buffer taken from `weights`."""
-    module = GraphModule(graph)
+    return filled(GraphModule(graph), weights)
+
+
+def filled(module: "GraphModule", weights: Mapping[Tuple[str, str], np.ndarray]) -> "GraphModule":
+    """The same module with these weights and buffers."""
     for (layer, name), array in weights.items():
         module.set_array(layer, name, array)
     return module
@@ -59,13 +62,9 @@ class GraphModule(nn.Module):
             if layer.kind == "tied_dense":
                 self._modules[layer.name].weight = self.parameter(*layer.weight_keys["weight"])
         self.steps = [(layer.name, layer.inputs, _finished(graph, i)) for i, layer in enumerate(graph.layers)]
-        self.blockwise, self.finished = graph.segments(), {name: finished for name, _, finished in self.steps}
-        self.recompute = False  # whether a block keeps its inputs only, and runs forward again in backward
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The output of the last layer."""
-        if self.recompute and self.training:
-            return recomputed(self, x)
         values = {INPUT: x}
         for name, inputs, finished in self.steps:
             values[name] = self._modules[name](*[values[source] for source in inputs])
@@ -74,9 +73,13 @@ class GraphModule(nn.Module):
                 del values[source]
         return values[self.steps[-1][0]]
 
+    def layers(self) -> Dict[str, nn.Module]:
+        """The module of each layer."""
+        return dict(self.named_children())
+
     def parameter(self, layer: str, name: str) -> torch.nn.Parameter:
         """The tensor that holds a layer's weight or buffer."""
-        child = self._modules[layer]
+        child = self.layers()[layer]
         return getattr(getattr(child, "core", child), BUFFERS.get(name, name))
 
     def set_array(self, layer: str, name: str, array: np.ndarray) -> None:
