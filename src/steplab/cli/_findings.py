@@ -12,7 +12,6 @@ from steplab.api.results.findings import (
     Analysis,
     Estimate,
     Group,
-    Rate,
     Scaling,
     describe,
     label,
@@ -152,7 +151,7 @@ def utilisation(view: View) -> None:
     analysis = view.analysis
     groups = [group for group in analysis.groups if group.utilisation]
     rows = [[_label(group.factors, analysis.varied), *_used(group)] for group in view.shown(groups)]
-    columns = [_heading(analysis.varied), "tokens/s", "95 % interval", "tokens/J", "products", "roof", "share", "95 %"]
+    columns = [_heading(analysis.varied), "tokens/s", "tokens/J", "products", "roof", "share", "95 %"]
     console().print(filled_table(columns, rows, title="utilisation (share: FLOP/s of products, of the roof)"))
     view.rest(groups)
     computed = [group.utilisation for group in groups if group.utilisation and group.utilisation.flops_per_s]
@@ -164,20 +163,13 @@ def _used(group: Group) -> list[str]:
     used = group.utilisation
     assert used is not None
     return [
-        *_rate_cells(used.tokens_per_s),
+        "" if used.tokens_per_s is None else rate(used.tokens_per_s.value),
         "" if used.tokens_per_joule is None else rate(used.tokens_per_joule.value),
         "" if used.flops_per_s is None else f"{count(used.flops_per_s.value)}FLOP/s",
         "" if used.roof_flops_per_s is None else f"{count(used.roof_flops_per_s)}FLOP/s",
         "" if used.share is None else f"{used.share.value:.1%}",
         "" if used.share is None or used.share.ends is None else share_span(*used.share.ends),
     ]
-
-
-def _rate_cells(estimate: Rate | None) -> list[str]:
-    if estimate is None:
-        return ["", ""]
-    ends = "" if estimate.ends is None else "–".join(map(rate, estimate.ends))
-    return [rate(estimate.value), ends]
 
 
 def layers(view: View) -> None:
