@@ -401,6 +401,22 @@ def jax_blocks(job, session):
     }
 
 
+def jax_shards(job, session):
+    """How often the program of a sharded step gathers and scatters, and how many numbers this rank keeps."""
+    import jax
+
+    from steplab_worker.adapters.jax.mesh import by_rank
+
+    session.enter("native")
+    (batch,) = own_batches(job, 1)
+    given = by_rank(session.mesh, jax.tree.map(jax.numpy.asarray, batch), stack=False)
+    arguments = session.trained, session.moments, session.own, given, np.uint32(1)
+    text = session.programs.native(True, True).lower(*arguments).as_text()
+    kept = sum(one.addressable_data(0).size for one in jax.tree.leaves(session.trained))
+    counts = {name: text.count(f'"stablehlo.{name}"') for name in ("all_gather", "reduce_scatter")}
+    return dict(counts, weights=len(session.trained), kept=kept)
+
+
 def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -461,6 +477,7 @@ PROOFS = {
     "layer_loss": layer_loss,
     "samples_slope": samples_slope,
     "jax_blocks": jax_blocks,
+    "jax_shards": jax_shards,
     "torch_buckets": torch_buckets,
     "torch_buffers": torch_buffers,
 }

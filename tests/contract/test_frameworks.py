@@ -216,6 +216,13 @@ def test_sharded_ranks_have_the_losses_of_synchronous_ones(ranks, framework, net
     assert losses[0][0] != losses[0][1]  # every rank has its own batches
 
 
+def test_jax_gathers_weights_again_in_backward_and_keeps_half_of_them(ranks):
+    for found in ranks.run("jax", {"proof": "jax_shards"}, network="lenet5", workers=2, strategy="sharded"):
+        # Five layers of a weight and a bias; the gradients of four inputs need the weights, and nothing needs biases.
+        assert (found["weights"], found["all_gather"], found["reduce_scatter"]) == (10, 14, 10)
+        assert found["kept"] == 61706 // 2
+
+
 @pytest.mark.parametrize("network", ["gpt2", "lenet5"])
 def test_pytorch_exchanges_what_the_costs_say_and_keeps_a_part(ranks, network):
     said = {"network": network, **SMALL.get(network, {}), "workers": 2, "strategy": "sharded"}
