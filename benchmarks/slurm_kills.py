@@ -60,7 +60,7 @@ def main(kills: int = 30) -> None:
         os.environ.update(box.variables)
         room = Path(name)
         study = room / "study.toml"
-        study.write_text(STUDY.format(batches=list(range(1, max(2, kills // 2) + 1))))
+        study.write_text(STUDY.format(batches=list(range(1, kills + 2))))
         moments, seen = random.Random(20), []
         for _ in range(kills):
             kill(study, room / "out", moments.uniform(0.0, LONGEST_S))

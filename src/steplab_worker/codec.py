@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from functools import lru_cache
 from typing import (
     Any,
@@ -34,6 +35,7 @@ from typing import (
 T = TypeVar("T")
 Decoder = Callable[[Any], Any]
 LONGEST_TEXT = 1 << 20  # characters
+LARGEST = sys.float_info.max  # infinities are beyond it, and NaN is within nothing
 
 
 class ProtocolError(Exception):
@@ -81,14 +83,22 @@ ANY_FLOAT = {"limits": Limits(finite=False)}  # NaN and infinities, too
 
 def encoded(value: Any) -> bytes:
     """A dataclass, or plain values, as one line of JSON without its end."""
-    return json.dumps(value, default=fields, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def fields(value: Any) -> Dict[str, Any]:
     """The fields of a dataclass by name, as they are."""
     if not dataclasses.is_dataclass(value):
         raise TypeError("%s cannot be sent" % type(value).__name__)
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {name: getattr(value, name) for name in _names(type(value))}
+
+
+@lru_cache(maxsize=None)
+def _names(kind: Any) -> List[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+_ENCODER = json.JSONEncoder(default=fields, separators=(",", ":"))
 
 
 def document(value: Any) -> Dict[str, Any]:
@@ -124,16 +134,26 @@ def _dataclass(kind: Any) -> Decoder:
 
     def decode(value: Any) -> Any:
         _expect(type(value) is dict, value, "an object")
+        if value.keys() != decoders.keys():
+            check_names(value)
+        fitting, name = {}, ""
+        try:
+            for name, inner in value.items():
+                fitting[name] = decoders[name](inner)
+        except _Wrong as wrong:
+            raise wrong.within(name) from None
+        try:
+            return kind(**fitting)
+        except ValueError as error:
+            raise _Wrong(str(error)) from None
+
+    def check_names(value: Any) -> None:
         for name in value:
             if name not in decoders:
                 raise _Wrong("%s is no field of %s" % (_short(name), kind.__name__))
         for name in needed:
             if name not in value:
                 raise _Wrong("is missing", name)
-        try:
-            return kind(**{name: _inside(name, decoders[name], inner) for name, inner in value.items()})
-        except ValueError as error:
-            raise _Wrong(str(error)) from None
 
     return decode
 
@@ -174,7 +194,11 @@ def _flag(limits: Limits) -> Decoder:
 
 
 def _whole(limits: Limits) -> Decoder:
+    least, most = limits.least, limits.most
+
     def decode(value: Any) -> Any:
+        if type(value) is int and least <= value <= most:
+            return value
         _expect(type(value) is int, value, "a whole number")
         return _limited(value, limits)
 
@@ -182,7 +206,11 @@ def _whole(limits: Limits) -> Decoder:
 
 
 def _float(limits: Limits) -> Decoder:
+    least, most = max(limits.least, -LARGEST), min(limits.most, LARGEST)
+
     def decode(value: Any) -> Any:
+        if type(value) is float and least <= value <= most:
+            return value
         _expect(type(value) in (float, int), value, "a number")
         try:
             return _limited(float(value), limits)
@@ -227,7 +255,13 @@ def _union(kinds: Any, limits: Limits) -> Decoder:
 def _mapping(inner: Decoder) -> Decoder:
     def decode(value: Any) -> Any:
         _expect(type(value) is dict, value, "an object")
-        return {name: _inside(_short(name), inner, item) for name, item in value.items()}
+        fitting, name = {}, ""
+        try:
+            for name, item in value.items():
+                fitting[name] = inner(item)
+        except _Wrong as wrong:
+            raise wrong.within(_short(name)) from None
+        return fitting
 
     return decode
 
@@ -239,7 +273,13 @@ def _list(inner: Decoder, at_a_glance: Callable[[List[Any]], bool]) -> Decoder:
         _expect(type(value) is list, value, "a list")
         if at_a_glance(value):
             return cast(List[Any], value)
-        return [_inside(str(at), inner, item) for at, item in enumerate(value)]
+        fitting: List[Any] = []
+        try:
+            for item in value:
+                fitting.append(inner(item))
+        except _Wrong as wrong:
+            raise wrong.within(str(len(fitting))) from None
+        return fitting
 
     return decode
 
@@ -248,22 +288,16 @@ def _glance(kind: Any, limits: Limits) -> Callable[[List[Any]], bool]:
     """Whether a list of times or of flags, which may be long, is as it should be."""
     if kind is bool:
         return lambda values: set(map(type, values)) == {bool}
-    if kind is not float or limits.least < 0:
+    if kind is not float:
         return lambda values: False
+    least, most = max(limits.least, -LARGEST), min(limits.most, LARGEST)
 
     def right(values: List[Any]) -> bool:
-        # The sum is NaN if any of them is, and infinite if any of them is.
+        # The sum is NaN if any of them is.
         plain = set(map(type, values)) == {float}
-        return plain and limits.least <= min(values) <= sum(values) <= limits.most and sum(values) < math.inf
+        return plain and least <= min(values) and max(values) <= most and not math.isnan(sum(values))
 
     return right
-
-
-def _inside(step: str, decode: Decoder, value: Any) -> Any:
-    try:
-        return decode(value)
-    except _Wrong as wrong:
-        raise wrong.within(step) from None
 
 
 def _expect(right: bool, value: Any, due: str) -> Any:

@@ -16,6 +16,7 @@ Version history
 1  first typed version
 2  several hosts: a machine's boot, a host's busy time, a member's device
 3  trials of kind `exchange`: where the first rank listens
+4  seconds of layers by layer, not row by row
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from steplab_worker.codec import ANY_FLOAT, COUNT, DIFFERENCE, PORT, POSITIVE, S
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.machine import Machine
 
-PROTOCOL = 3
+PROTOCOL = 4
 TYPE = "message"  # the field that names a message's class
 ModeName = Literal["native", "phased", "overlap"]
 FailedStatus = Literal["failed", "out-of-memory", "unsupported"]
@@ -176,12 +177,14 @@ class ModeTimes:
 
 @dataclass(frozen=True)
 class LayerSeconds:
-    """Seconds of one layer in one iteration."""
+    """Seconds of one layer, iteration by iteration."""
 
-    layer: str
-    iteration: int = field(metadata=COUNT)
-    t_f: float = field(metadata=DIFFERENCE)
-    t_b: float = field(metadata=DIFFERENCE)
+    t_f: List[float] = field(metadata=DIFFERENCE)
+    t_b: List[float] = field(metadata=DIFFERENCE)
+
+    def __post_init__(self) -> None:
+        if len(self.t_f) != len(self.t_b):
+            raise ValueError("t_b: there are %d of %d iterations" % (len(self.t_b), len(self.t_f)))
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ class Measurement:
 
     modes: Dict[str, ModeTimes]
     loss: float = field(metadata=ANY_FLOAT)
-    layers: Optional[List[LayerSeconds]] = None
+    layers: Optional[Dict[str, LayerSeconds]] = None
     methods: Dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ from steplab_worker.messages import (
     Failed,
     Hello,
     Iterate,
+    LayerSeconds,
     Measurement,
     Message,
     ModeTimes,
@@ -49,12 +50,14 @@ MODE = st.lists(st.booleans(), max_size=3).flatmap(
         warmup=st.just(warmup),
     )
 )  # fmt: skip
+LAYER = st.integers(0, 3).flatmap(lambda n: st.builds(LayerSeconds, *[st.lists(TIMES, min_size=n, max_size=n)] * 2))
 FITTING = {
     Measurement: {"modes": st.fixed_dictionaries({"native": MODE}), "loss": st.floats(allow_nan=False)},
     EpochEnd: {"t_iter": st.lists(TIMES, min_size=1, max_size=3)},
     Hello: {"protocol": st.just(PROTOCOL)},
     Open: {"protocol": st.just(PROTOCOL)},
 }
+WHOLE = {ModeTimes: MODE, LayerSeconds: LAYER}
 PLAIN = {str: st.text(max_size=5), bool: st.booleans(), int: st.integers(1, 1000), float: TIMES, type(None): st.none()}
 
 
@@ -76,8 +79,8 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def objects(kind: Any) -> st.SearchStrategy[Any]:
-    if kind is ModeTimes:
-        return MODE
+    if kind in WHOLE:
+        return WHOLE[kind]
     hints = typing.get_type_hints(kind)
     drawn = {one.name: values(hints[one.name]) for one in dataclasses.fields(kind) if one.name in hints}
     return st.builds(kind, **{**drawn, **FITTING.get(kind, {})})
@@ -134,7 +137,8 @@ def _holders(value: Any) -> Any:
         yield from _holders(inner)
 
 
-RESULT = Result(Measurement({"native": ModeTimes({"t_iter": [0.5, 0.25]}, [True, False])}, 1.0), Usage(1.0, 2.0))
+NATIVE = ModeTimes({"t_iter": [0.5, 0.25]}, [True, False])
+RESULT = Result(Measurement({"native": NATIVE}, 1.0, {"conv": LayerSeconds([0.5], [0.25])}), Usage(1.0, 2.0))
 
 
 def _changed(whole: Message, /, **changes: object) -> bytes:
@@ -163,6 +167,8 @@ def _changed(whole: Message, /, **changes: object) -> bytes:
         (_changed(RESULT, usage=[]), "usage: is a list, where an object is due"),
         (encode(RESULT).replace(b"t_iter", b"t_other"), "measurement.modes.'native': columns: there is no column t_it"),
         (encode(RESULT).replace(b"[true,false]", b"[true]"), "columns: they differ in length"),
+        (encode(RESULT).replace(b'"t_b":[0.25]', b'"t_b":[]'), "layers.'conv': t_b: there are 0 of 1 iterations"),
+        (encode(RESULT).replace(b'"t_b":[0.25]', b'"t_b":[NaN]'), "layers.'conv'.t_b.0: is nan, where a finite number"),
         (encode(RESULT).replace(b'"native"', b'"phased"'), "measurement: modes: there are no native times"),
     ],
 )

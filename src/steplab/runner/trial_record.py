@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from steplab import __version__
@@ -16,7 +15,7 @@ from steplab.core.trial import Trial
 from steplab.design.plan import PlannedTrial
 from steplab.runner.attempt import Measured, RanksInfo
 from steplab.runner.data.datasets import DataSource
-from steplab.runner.ranks.host_record import RankUse, host_parts
+from steplab.runner.ranks.host_record import RankUse, host_parts, machine_info
 from steplab.runner.ranks.rank_record import rank_part
 from steplab.store.paths import StudyFolder
 from steplab.study.sections import Study
@@ -39,7 +38,7 @@ def trial_record(
         log_tail=measured.log_tail,
         attempts=list(attempts),
         config=dict(trial.config),
-        resolved=ResolvedInfo.model_validate(asdict(trial.resolved)),
+        resolved=ResolvedInfo.model_validate(vars(trial.resolved)),
         measure=MeasureInfo.model_validate(study.measure.model_dump() | study.section.model_dump()),
         ranks=ranks,
         threads=trial.resolved.threads,
@@ -103,7 +102,7 @@ def _machine(measured: Measured) -> MachineInfo:
     """As rank 0 described it, or the rank that failed; nothing is known where none came so far."""
     failure = measured.outcome.failure
     told = measured.ranks.hello[0].machine if measured.ranks else failure.machine if failure else None
-    return MachineInfo.model_validate(asdict(told)) if told else MachineInfo()
+    return machine_info(told) if told else MachineInfo()
 
 
 def _versions(resolved: Resolved, measured: Measured) -> dict[str, str]:

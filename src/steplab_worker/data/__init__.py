@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -98,6 +99,7 @@ def datasets() -> Dict[str, str]:
     return {name: format_ for format_ in formats() for name in _module(format_).DATASETS}
 
 
+@lru_cache(maxsize=None)  # asked for in every trial
 def _format_of(name: str) -> Any:
     known = datasets()
     if name not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, Optional
 
 from steplab_worker.adapter import Session, Source
 from steplab_worker.job import TrialJob
@@ -43,12 +43,15 @@ def _overlap(session: Session, source: Source, accumulate: int, phased: Optional
     return WatchedBlock(session, source, accumulate)
 
 
-def _layers(session: Session, source: Source) -> Optional[List[LayerSeconds]]:
+def _layers(session: Session, source: Source) -> Optional[Dict[str, LayerSeconds]]:
     """Seconds per layer of a few iterations, where the framework lets us."""
-    rows = []
-    for iteration in range(LAYER_ITERATIONS):
+    layers: Dict[str, LayerSeconds] = {}
+    for _ in range(LAYER_ITERATIONS):
         times = session.layer_times(source.next())
         if not times:
             return None
-        rows += [LayerSeconds(name, iteration, seconds["t_f"], seconds["t_b"]) for name, seconds in times.items()]
-    return rows
+        for name, seconds in times.items():
+            layer = layers.setdefault(name, LayerSeconds([], []))
+            layer.t_f.append(seconds["t_f"])
+            layer.t_b.append(seconds["t_b"])
+    return layers

@@ -63,11 +63,14 @@ class Expectation:
     study: Study
     per_start: float = 1.0  # trials that use the same ranks, one after the other
     took: dict[Shape, Took] = field(default_factory=dict)  # in this folder
-    before: Mapping[Shape, Took] = field(default_factory=remembered)  # in other studies, on this machine
+    before: Mapping[Shape, Took] = field(default_factory=remembered)  # in other studies here: few count
     _guesses: dict[tuple[tuple[str, object], ...], Guess] = field(default_factory=dict)
     _some: dict[str, Guess] = field(default_factory=dict)  # of a large plan
     _flops: dict[int, float] = field(default_factory=dict)  # of a sample, by the network's graph
     _graphs: list[Graph] = field(default_factory=list)  # held, so that no other takes their place
+
+    def __post_init__(self) -> None:
+        self.before = {shape: took.at_most(OTHER_STUDIES) for shape, took in self.before.items()}
 
     @property
     def basis(self) -> str:
@@ -119,15 +122,23 @@ class Expectation:
 
     def seconds(self, guesses: Iterable[Guess]) -> float:
         """The seconds of these trials together."""
+        return self.corrected(self.guessed(guesses))
+
+    def guessed(self, guesses: Iterable[Guess]) -> dict[Shape, float]:
+        """The guessed seconds of these trials together, and of the starts of their ranks, by shape."""
         totals: dict[Shape, float] = {}
         for guess in guesses:
             totals[guess.shape] = totals.get(guess.shape, 0.0) + guess.seconds
             totals[guess.start] = totals.get(guess.start, 0.0) + guess.start_s / self.per_start
-        return sum(total * self._correction(shape) for shape, total in totals.items())
+        return totals
+
+    def corrected(self, guessed: Mapping[Shape, float]) -> float:
+        """Guessed seconds, corrected by what has been learned."""
+        return sum(total * self._correction(shape) for shape, total in guessed.items())
 
     def _correction(self, shape: Shape) -> float:
         """By how much the guess is wrong for trials of a shape."""
-        known = [(other, took.at_most(OTHER_STUDIES)) for other, took in self.before.items()] + [*self.took.items()]
+        known = [*self.before.items(), *self.took.items()]
         known = [(other, took) for other, took in known if (other.network == STARTS) == (shape.network == STARTS)]
         correction = 1.0
         for level in (

@@ -59,6 +59,7 @@ class _Learning(RunObserver):
 
     def __init__(self, observer: RunObserver, learned: Expectation, guesses: dict[str, Guess], most: int) -> None:
         self.observer, self.learned, self.left, self.most = observer, learned, guesses, most
+        self.guessed = learned.guessed(guesses.values())  # of what is left; kept up, for a study may have many trials
         self.own = Expectation(learned.study, before={})
         self.since = time.monotonic()
 
@@ -93,15 +94,20 @@ class _Learning(RunObserver):
             for expected in (self.learned, self.own):
                 expected.learn(record.config, record.seconds, now - self.since - record.seconds)
         self.since, self.most = now, self.most - 1
-        self.left.pop(record.trial, None)
+        self._forget(record.trial)
         self.observer.on_record(record)
         self.observer.on_estimate(self.estimate())
+
+    def _forget(self, trial: str) -> None:
+        ended = self.left.pop(trial, None)
+        for shape, seconds in self.learned.guessed([ended] if ended else []).items():
+            self.guessed[shape] -= seconds
 
     def estimate(self) -> float:
         """The seconds of what is left to do."""
         if not self.left:
             return 0.0
-        return self.learned.seconds(self.left.values()) / len(self.left) * self.most
+        return self.learned.corrected(self.guessed) / len(self.left) * self.most
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,8 @@ class StepPrediction:
         if crowd >= 0.25 and crowd > share:
             return f"ranks that share CPUs or wait for the slowest dominate the loss: {crowd:.0%} of the iteration"
         hidden = max(0.0, self.in_flight - self.exposed)
-        return f"compute dominates: {exposed} of exchange are exposed ({share:.0%}), {shown(hidden)} are hidden"
+        rest = f"{shown(hidden)} are hidden" if hidden > self.in_flight / 100 else "nothing of it is hidden"
+        return f"compute dominates: {exposed} of exchange are exposed ({share:.0%}), {rest}"
 
 
 @dataclass(frozen=True)

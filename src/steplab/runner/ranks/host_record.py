@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import lru_cache
 
 from steplab.core.record import Host
 from steplab.core.record_parts import MachineInfo
@@ -19,6 +20,12 @@ class RankUse:
     machine: Machine
     versions: Mapping[str, str]
     usage: Usage
+
+
+@lru_cache(maxsize=1024)
+def machine_info(machine: Machine) -> MachineInfo:
+    """A machine as records hold it; the same for all trials there."""
+    return MachineInfo.model_validate(vars(machine))
 
 
 def host_parts(
@@ -37,7 +44,7 @@ def host_parts(
     return [
         Host(
             host=name,
-            machine=MachineInfo.model_validate(asdict(ranks[own[0]].machine)),
+            machine=machine_info(ranks[own[0]].machine),
             versions=dict(ranks[own[0]].versions),
             other_cpu_s=other_cpu_s
             if ranks[own[0]].machine.boot == here

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from operator import itemgetter
+
+from pydantic import TypeAdapter
 
 from steplab.core.record import Gpu, LayerTime, Mode, Rank
 from steplab_worker.messages import Hello, LayerSeconds, Result
 from steplab_worker.placement import Placement
+
+_LAYERS = TypeAdapter(list[LayerTime])  # many rows at once: one by one they would take several times as long
 
 
 def rank_part(
@@ -22,7 +28,7 @@ def rank_part(
         peak_bytes=usage.peak_bytes,
         loss=None if math.isnan(measurement.loss) else measurement.loss,
         modes={name: Mode(columns=mode.columns, warmup=mode.warmup) for name, mode in measurement.modes.items()},
-        layers=None if measurement.layers is None else [_layer(layer) for layer in measurement.layers],
+        layers=None if measurement.layers is None else _layers(measurement.layers),
         clock_offset_s=clock_offset_s,
         gpu=gpu,
         local_rank=place.local_rank if place else None,
@@ -31,5 +37,11 @@ def rank_part(
     )
 
 
-def _layer(layer: LayerSeconds) -> LayerTime:
-    return LayerTime(layer=layer.layer, iteration=layer.iteration, t_f=layer.t_f, t_b=layer.t_b)
+def _layers(layers: Mapping[str, LayerSeconds]) -> list[LayerTime]:
+    """Iteration after iteration, layer after layer."""
+    rows = [
+        {"layer": name, "iteration": iteration, "t_f": t_f, "t_b": t_b}
+        for name, seconds in layers.items()
+        for iteration, (t_f, t_b) in enumerate(zip(seconds.t_f, seconds.t_b, strict=True))
+    ]
+    return _LAYERS.validate_python(sorted(rows, key=itemgetter("iteration")))
