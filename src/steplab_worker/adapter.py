@@ -28,6 +28,7 @@ from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader, Prepare
+from steplab_worker.messages import Compiled
 from steplab_worker.placement import Placement
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -140,6 +141,10 @@ class Session:
         Nothing where the network leaves no choice.
         """
         return {}
+
+    def compiled(self) -> Optional[Compiled]:
+        """What was compiled in this trial so far, where the framework can tell it."""
+        return None
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """This rank's gradients after `backward` (or their average after `exchange`), in the graph's layout."""

@@ -61,7 +61,7 @@ def trials(data: ReportData) -> PageTable:
     """One row for each trial."""
     frame = data.trials
     wanted = ("trial", "replicate", "status", *data.analysis.varied)
-    numbers = (*TIMES, "throughput", "lif", "spread", "drift", "iterations", "memory_bytes", "train_s",
+    numbers = (*TIMES, "throughput", "lif", "spread", "drift", "iterations", "memory_bytes", "compile_s", "train_s",
                "best_validation_accuracy", "time_to_target_s")  # fmt: skip
     texts = ("verdict", "doubts", "host", "started")
     numeric = [name for name in numbers if name in frame and frame[name].notna().any()]
@@ -153,5 +153,5 @@ def _number(name: str) -> Column:
         return percent(name, name)
     if name == "memory_bytes":
         return Column(name, "memory", unit="GB", scale=1e-9)
-    units = {"throughput": "samples/s", "train_s": "s", "time_to_target_s": "s"}
+    units = {"throughput": "samples/s", "compile_s": "s", "train_s": "s", "time_to_target_s": "s"}
     return Column(name, name, unit=units.get(name, ""))

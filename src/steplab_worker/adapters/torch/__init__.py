@@ -22,7 +22,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
 from steplab_worker import data
-from steplab_worker.adapters.torch import attention
+from steplab_worker.adapters.torch import attention, compilation
 from steplab_worker.adapters.torch.blocks import BlockwiseModule
 from steplab_worker.adapters.torch.buckets import average, buckets
 from steplab_worker.adapters.torch.data_loader import DataLoaderSource
@@ -34,6 +34,7 @@ from steplab_worker.adapters.torch.sharded import ShardClock, shard, whole
 from steplab_worker.adapters.torch.stamps import elapsed, stamp
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.messages import Compiled
 from steplab_worker.placement import Placement
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.transport import host_and_port
@@ -104,6 +105,8 @@ class Session(base.Session):
         self.sharded = job.strategy == "sharded" and group.workers > 1 and job.learns
         module = make_module(job.network) if graph is None else self._built(graph, weights)
         self.module = module.to(device).train(job.learns)
+        if job.options["compile"]:
+            compilation.begin()
         self.net = self._wrapped()
         # FSDP's collectives are inside of both passes; those of a GPU run beside the calls.
         watched = device.type == "cpu" if self.sharded else isinstance(self.net, nn.parallel.DistributedDataParallel)
@@ -266,6 +269,10 @@ class Session(base.Session):
         if graph is None or not graph.has_attention:
             return {}
         return {"attention": attention.kernel(graph, self.job.batch_size, self.device, self.job.learns)}
+
+    def compiled(self) -> Optional[Compiled]:
+        """By torch.compile."""
+        return compilation.compiled() if self.job.options["compile"] else None
 
     def gradients(self) -> Dict[Any, np.ndarray]:
         """The gradients as arrays."""
