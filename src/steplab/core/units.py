@@ -55,6 +55,15 @@ def span(low: float, high: float) -> str:
     return f"{low / scale:.3g}–{value} {unit}"
 
 
+def share_span(low: float, high: float) -> str:
+    """Two shares in per cent.
+
+    >>> share_span(0.4049, 0.43)
+    '40.5–43 %'
+    """
+    return f"{100 * low:.3g}–{100 * high:.3g} %"
+
+
 def count(value: float) -> str:
     """A count with a decimal prefix.
 
