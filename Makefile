@@ -10,7 +10,7 @@ FRAMEWORKS := torch tensorflow jax mxnet chainer velox
 DEBIAN := openmpi-bin libopenmpi-dev chromium iproute2 openssh-client openssh-server slurm-wlm munge
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup debian envs demo test lint check docs bench clean
+.PHONY: help setup debian envs demo sources test lint check docs bench clean
 help:          ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -35,6 +35,9 @@ demo: setup    ## measure, analyse, fit, predict and report a small real PyTorch
 	$(BIN)/steplab fit runs/demo --target t_iter --extrinsic batch_size,workers --categorical strategy --out runs/demo/model.json
 	$(BIN)/steplab predict runs/demo/model.json --at "batch_size=256,workers=4,strategy=sync"
 	$(BIN)/steplab report runs/demo --out runs/demo/report.html
+
+sources: setup ## the studies of the sources at laptop size, and their pages; can be interrupted and continued
+	$(BIN)/steplab sources
 
 lint: setup    ## style, types, import rules
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 import pytest
 import work_units
+from terminal import Screen, Terminal
 
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.environments.registry import find
@@ -117,6 +118,35 @@ def program(tmp_path: Path) -> Steplab:
         )
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def at_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Begin a command on a terminal of 80 columns; by default `steplab`."""
+    terminals: list[Terminal] = []
+
+    def begin(*arguments: object, command: Sequence[object] = (STEPLAB,), env: Mapping[str, str] | None = None,
+              cwd: Path = tmp_path, columns: int = 80) -> Terminal:  # fmt: skip
+        terminals.append(Terminal([*command, *arguments], cwd, env or {}, columns))
+        return terminals[-1]
+
+    yield begin
+    for terminal in terminals:
+        if terminal.process.poll() is None:
+            terminal.process.kill()
+            terminal.process.wait()
+
+
+@pytest.fixture
+def on_terminal(at_terminal: Callable[..., Terminal]) -> Callable[..., Screen]:
+    """Run the command `steplab` on a terminal of 80 columns to its end."""
+
+    def run(*arguments: object, **options: Any) -> Screen:
+        screen = at_terminal(*arguments, **options).ended()
+        assert "Traceback" not in screen.text
+        return screen
 
     return run
 

@@ -66,9 +66,9 @@ def table() -> str:
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the pages of the commands presume: a study that was run, its table, a model."""
+    """The folder that the pages of the commands presume: the ready studies, one that was run, its table, a model."""
     folder = tmp_path_factory.mktemp("shelf")
-    (folder / "studies").mkdir()
+    shutil.copytree(DOCS.parent / "studies", folder / "studies")
     (folder / "studies" / "demo.toml").write_text(DEMO)
     typed("steplab run studies/demo.toml --out runs/demo", folder)
     typed("cp -r runs/demo runs/upgraded", folder)

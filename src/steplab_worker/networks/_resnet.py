@@ -54,13 +54,14 @@ def bottleneck(net: Builder, name: str, filters: int, stride: int, activation: s
 
 def residual(net: Builder, name: str, filters: int, stride: int, activation: str, block: Block) -> str:
     """A block and its shortcut, which is projected where the shape changes."""
-    shortcut = net.last
-    main = block(net, name, filters, stride, activation)
-    if net.shape(shortcut) != net.shape(main):
-        net.last = shortcut
-        shortcut = net.conv_norm(name + "_shortcut", net.shape(main)[0], 1, stride)
-    net.add("add", name + "_add", [main, shortcut])
-    return net.activation(name + "_act", activation)
+    with net.block(name):
+        shortcut = net.last
+        main = block(net, name, filters, stride, activation)
+        if net.shape(shortcut) != net.shape(main):
+            net.last = shortcut
+            shortcut = net.conv_norm(name + "_shortcut", net.shape(main)[0], 1, stride)
+        net.add("add", name + "_add", [main, shortcut])
+        return net.activation(name + "_act", activation)
 
 
 def stages(net: Builder, filters: int, blocks: Sequence[int], activation: str, block: Block) -> None:

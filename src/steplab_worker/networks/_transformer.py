@@ -56,8 +56,9 @@ class Blocks:
     def add(self, net: Builder, number: int) -> str:
         """One block, behind what is there."""
         name = "b%d" % number
-        self._residual(net, name, "1", self._attention)
-        return self._residual(net, name, "2", self._dense)
+        with net.block(name):
+            self._residual(net, name, "1", self._attention)
+            return self._residual(net, name, "2", self._dense)
 
     def _residual(self, net: Builder, name: str, number: str, part: Callable[[Builder, str, int], str]) -> str:
         """A part of a block, added to what it came from."""
