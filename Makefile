@@ -10,7 +10,7 @@ FRAMEWORKS := torch tensorflow jax mxnet chainer velox
 DEBIAN := openmpi-bin libopenmpi-dev chromium iproute2 openssh-client openssh-server slurm-wlm munge
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup debian envs demo test lint check docs bench clean
+.PHONY: help setup debian envs demo sources test lint check docs bench clean
 help:          ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/: .*## /\t/' | expand -t 12
 
@@ -36,6 +36,9 @@ demo: setup    ## measure, analyse, fit, predict and report a small real PyTorch
 	$(BIN)/steplab predict runs/demo/model.json --at "batch_size=256,workers=4,strategy=sync"
 	$(BIN)/steplab report runs/demo --out runs/demo/report.html
 
+sources: setup ## the studies of the sources at laptop size, and their pages; can be interrupted and continued
+	$(BIN)/steplab sources
+
 lint: setup    ## style, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,8 +48,10 @@ lint: setup    ## style, types, import rules
 check: lint    ## lint, types, import rules, docs
 	$(BIN)/pytest -q tests/docs -m "not framework"
 
+# Four workers, also on two cores: tests wait a lot (for ranks, for a Slurm, for a kill to be noticed), and beside busy
+# programs four processes get a larger share than two. Each keeps up to four groups of ranks warm, which needs memory.
 test: setup envs lint  ## all tests, in real frameworks
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 docs: setup    ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --quiet

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
+DATA = Path(__file__).resolve().parent.parent / "docs" / "sources" / "data" / "published"
 FRAMEWORKS = ("mxnet", "pytorch", "tensorflow")
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from steplab.api.modelling.network_predictions import NetworkPrediction, NetworkPredictions, predict_network
     from steplab.api.modelling.penalty import PenaltyScan, scan_penalty
     from steplab.api.modelling.predictions import Predictions
+    from steplab.api.reproduction.sources import Reproduction, SourcePlan, rebuild_pages, reproduce, source_plans
     from steplab.api.results.difference import StudyDifference, diff
     from steplab.api.results.export import Export
     from steplab.api.results.findings import Findings
@@ -83,16 +84,18 @@ __all__ = [
     "BestAnswer", "CancelledJobs", "Checkup", "DeadlineAnswer", "EnvironmentFault", "Export", "Findings",
     "FittedModel", "ImportedStudy", "InputError", "JobStatus", "JobsPlan", "MeasuredNetwork", "MemoryReport",
     "ModelComparison", "ModelError", "NetInfo", "NetworkPrediction", "NetworkPredictions", "NetworkReport",
-    "NextAnswer", "NotEnoughData", "PenaltyScan", "Predictions", "ProfiledKernels", "RecordError", "Results",
-    "Rooflines", "RunObserver", "RunSummary", "SteplabError", "Stop", "StoreError", "Study", "StudyDifference",
-    "StudyError", "StudyPlan", "StudyStatus", "TableError", "WorkersAnswer", "WrittenReport", "__version__",
+    "NextAnswer", "NotEnoughData", "PenaltyScan", "Predictions", "ProfiledKernels", "RecordError",
+    "Reproduction", "Results",
+    "Rooflines", "RunObserver", "RunSummary", "SourcePlan", "SteplabError", "Stop", "StoreError", "Study",
+    "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError", "WorkersAnswer",
+    "WrittenReport", "__version__",
     "add_environment", "cancel", "ceilings", "check_dataset", "check_environments", "compare", "create_environment",
     "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap", "import_kineto", "import_ncu",
     "init", "inspect", "list_datasets", "load_model", "make_dataset", "memory", "net_down", "net_up", "nets",
     "network", "network_profile", "open", "pilot", "plan", "plan_best", "plan_deadline", "plan_jobs", "plan_network",
-    "plan_next", "plan_workers", "predict_network", "read_network", "read_study", "roofline", "run", "run_pilot",
-    "run_plan",
-    "scan_penalty", "serve", "support_matrix",
+    "plan_next", "plan_workers", "predict_network", "read_network", "read_study",
+    "rebuild_pages", "reproduce", "roofline", "run", "run_pilot", "run_plan",
+    "scan_penalty", "serve", "source_plans", "support_matrix",
 ]  # fmt: skip
 
 

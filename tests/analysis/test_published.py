@@ -13,7 +13,7 @@ from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis, analyse
 from steplab.analysis.unexplained import unexplained
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "docs" / "sources" / "data" / "published"
 PHASES = ["t_io", "t_h2d", "t_md", "t_f", "t_b", "t_u"]
 
 

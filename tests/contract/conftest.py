@@ -29,6 +29,7 @@ class Ranks:
     def __init__(self, folder: Path) -> None:
         self.folder, self.pool = folder, Pool([])
         self.references: dict[str, dict[str, Any]] = {}
+        self.alone: dict[str, dict[str, Any]] = {}  # weights of ranks that train alone
 
     def run(self, framework: str, proof: dict[str, Any], workers: int = 1, **said: Any) -> list[dict[str, Any]]:
         """What each rank found; a rank or an environment that fails, fails the test."""

@@ -24,5 +24,5 @@ def test_a_ready_study_can_be_planned(path: Path) -> None:
 
 
 def test_the_standard_factorial_has_its_180_runs() -> None:
-    (path,) = (path for path in STUDIES if path.stem == "ufrgs-accumulate")
+    (path,) = (path for path in STUDIES if path.stem == "tf-sync-vs-accumulate-full")
     assert len(plan(read_study(path))) == 180

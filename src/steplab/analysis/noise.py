@@ -169,7 +169,7 @@ def _advice(
     elif between is None:
         advice.append("One replicate says nothing about noise: set replicates to 3 or more.")
     elif between > USABLE:
-        advice.append(f"Replicates differ by {spread_words(between)}: add replicates, or quieten the machine.")
+        advice.append("Add replicates, or quieten the machine.")
     if doubtful > MANY * trials and reasons:
         advice.append(_doubted(doubtful, bad, reasons, trials))
     if others is not None and others > OTHERS and "others" not in [reason.kind for reason in reasons[:1]]:

@@ -205,7 +205,7 @@ def _effect(analysis: Analysis) -> str:
     if together:
         pair = " and ".join(together[0].factors)
         return f"{NO_EFFECT}, but {pair} act together."
-    if analysis.verdicts.real_factors or analysis.independence.confounded:
+    if analysis.verdicts.real_factors or analysis.independence.confounded_names:
         return ""  # variants of frameworks and confounded factors have sentences of their own
     return f"{NO_EFFECT}."
 

@@ -54,7 +54,7 @@ class GenericDE(Generic):
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         self.penalty_ = parse_penalty(self.penalty).penalty
         prepared = prepare(frame, y, self.roles_, self.levels_, self.loss, self.penalty_)
-        prepared = in_table_units(prepared, y) if self.units == "table" else _rounded(prepared)
+        prepared = in_table_units(prepared, y) if self.units == "table" else rounded(prepared)
         points = [self._evolved(prepared.problem, seed) for seed in range(self.seeds)]
         points.sort(key=lambda point: -point.cost)  # the best comes last and stays
         runs = []
@@ -114,7 +114,7 @@ def in_table_units(prepared: Prepared, y: Array) -> Prepared:
     return replace(prepared, problem=raw, typical=dict.fromkeys(prepared.typical, 1.0), unit=1.0)
 
 
-def _rounded(prepared: Prepared) -> Prepared:
+def rounded(prepared: Prepared) -> Prepared:
     """The same problem with ten digits: evolution would carry a unit's last bit into another population."""
     problem = prepared.problem
     y, inner, outer = (np.round(a, 10) for a in (problem.y, problem.inner, problem.outer))

@@ -102,7 +102,7 @@ def keep(folder: StudyFolder, part: Part, signatures: Mapping[str, Signature], o
 
     key = _key()
     if key:
-        with contextlib.suppress(OSError, InputError, pa.ArrowException), folder.made(folder.cache) as cache:
+        with contextlib.suppress(OSError, InputError, pa.ArrowException), folder.ensured(folder.cache) as cache:
             name = _write(cache, part, signatures, key)
             _sweep(cache, {name, *others}, key)
 

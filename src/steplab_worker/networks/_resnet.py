@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable, Sequence
 
-from steplab_worker.graph import Builder
+from steplab_worker.graph import ACTIVATIONS, Builder
 from steplab_worker.options import Option
 
 STEM = Option(
@@ -16,6 +16,12 @@ STEM = Option(
     "imagenet: 7x7 stride 2 and pooling; small: 3x3 stride 1, no pooling; auto: small below 64 pixels",
     levels=("auto", "imagenet", "small"),
 )
+IMAGE_OPTIONS = {
+    "filters": Option(64, "filters of the first stage; each further one doubles", low=1, high=4096, shapes=False),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
+    "stem": STEM,
+    "dropout": Option(0.0, "dropout rate before the classifier", low=0.0, high=0.99, shapes=False),
+}
 Block = Callable[[Builder, str, int, int, str], str]
 
 

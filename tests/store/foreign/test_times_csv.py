@@ -17,7 +17,7 @@ from steplab.store.foreign.imported import foreign_rank, write_study
 from steplab.store.foreign.times_csv import Wishes, read_times
 from steplab.study.file import read_study
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "docs" / "sources" / "data" / "published"
 MMU = [DATA / "mmu_3_2_phases.csv", DATA / "mmu_3_3_aggregation.csv"]
 
 

@@ -239,6 +239,8 @@ def _provenance(place: StudyFolder, study: Study, loaded: Tables) -> Provenance:
     if shown is None:
         return Provenance(study.text, {"cpu": "no trial yet"}, {}, "", "none", "", {}, commands, loaded.unreadable)
     source = f"{shown.data.name}, {shown.data.source}, {shown.data.samples} samples"
+    if shown.data.source == "none":
+        source = "none was read"
     return Provenance(
         study.text, shown.machine.model_dump(), versions, shown.command, source, shown.started[:10], samples, commands,
         loaded.unreadable,

@@ -1,0 +1,1 @@
+"""Running the sources again: their studies, the small tables of their records, their pages."""

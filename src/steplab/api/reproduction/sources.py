@@ -1,0 +1,285 @@
+"""Running the sources again, one study after the other; their pages are written from what was measured."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from steplab.api.machine.nets import net_down, net_up, nets
+from steplab.api.measuring.plan import StudyPlan, plan
+from steplab.api.measuring.run import RunObserver, run_plan
+from steplab.api.measuring.status import Counts
+from steplab.api.reproduction.smoke import SMOKE, smoke_study
+from steplab.api.reproduction.summaries import (
+    digest,
+    published_tables,
+    read_summaries,
+    read_summary,
+    summarised,
+    write_summary,
+)
+from steplab.core.errors import InputError, allowed, nearest
+from steplab.runner.executors import LOCAL, expect_executor
+from steplab.runner.interrupts import Stop
+from steplab.sources import load_source, source_names
+from steplab.sources.claim import Claim
+from steplab.sources.page import Summaries, Summary, drawings, filled
+from steplab.sources.source import SIZES, Source
+from steplab.store import records
+
+__all__ = ["Claim", "Reproduction", "SourcePlan", "SourceRun", "rebuild_pages", "reproduce", "source_plans"]
+OUT, STUDIES, PAGES = Path("runs/sources"), Path("studies"), Path("docs/sources")
+BOX = "net:"
+Watch = Callable[[StudyPlan], AbstractContextManager[RunObserver]]
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """A source at one size before it runs: its studies' plans."""
+
+    source: Source
+    size: str
+    plans: tuple[StudyPlan, ...]
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of its studies."""
+        return [planned.folder for planned in self.plans]
+
+    @property
+    def trials(self) -> int:
+        """How many trials it has."""
+        return sum(len(planned.trials) for planned in self.plans)
+
+    @property
+    def left(self) -> int:
+        """How many of them have no record yet."""
+        return sum(planned.counts.left for planned in self.plans)
+
+    @property
+    def seconds(self) -> float:
+        """The estimated time of what is left."""
+        return sum(planned.seconds for planned in self.plans)
+
+    def document(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        source = {"name": self.source.name, "title": self.source.title, "report": self.source.report}
+        numbers = {"size": self.size, "trials": self.trials, "left": self.left, "seconds": self.seconds}
+        return {**source, **numbers, "studies": [str(planned.study.path) for planned in self.plans]}
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """A source that was run, or as far as it came: its trials, and the claims if all trials are done."""
+
+    name: str
+    size: str
+    studies: tuple[Counts, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def left(self) -> int:
+        """Trials without a record."""
+        return sum(counts.left for counts in self.studies)
+
+    @property
+    def failed(self) -> int:
+        """Trials that failed."""
+        return sum(counts.failed for counts in self.studies)
+
+    def document(self) -> dict[str, Any]:
+        """The run as plain data."""
+        studies = [counts.document() for counts in self.studies]
+        return {"name": self.name, "size": self.size, "studies": studies, "claims": [asdict(c) for c in self.claims]}
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was run, which pages were written, and whether somebody asked to stop."""
+
+    runs: tuple[SourceRun, ...]
+    pages: tuple[Path, ...]
+    stopped: bool
+
+    @property
+    def failed(self) -> int:
+        """Trials that failed."""
+        return sum(run.failed for run in self.runs)
+
+    def document(self) -> dict[str, Any]:
+        """What `steplab sources --json` prints."""
+        told = {"sources": [run.document() for run in self.runs], "pages": [str(page) for page in self.pages]}
+        return {**told, "stopped": self.stopped}
+
+
+def source_plans(
+    only: Sequence[str] = (),
+    size: str = "laptop",
+    *,
+    out: Path | str = OUT,
+    studies: Path | str = STUDIES,
+    executor: str = LOCAL,
+) -> list[SourcePlan]:
+    """The studies of the sources at one size, planned; nothing is run.
+
+    Args:
+        only: The names of some sources; by default all.
+        size: laptop, full, or smoke (the laptop's studies cut down to a moment).
+        out: The folder for the studies' folders.
+        studies: The folder with the study files, as in a checkout of steplab.
+        executor: Where the trials are to run.
+    """
+    if size not in (*SIZES, SMOKE):
+        raise InputError(f"there is no size {size!r}", hint=allowed((*SIZES, SMOKE)))
+    expect_executor(executor)
+    for name in only:
+        if name not in source_names():
+            raise InputError(f"there is no source {name!r}", hint=nearest(name, source_names()))
+    if not Path(studies).is_dir():
+        raise InputError(
+            "there is no such folder", where=str(studies), hint="run it in a checkout, or give --studies DIR"
+        )
+    return [_planned(load_source(name), size, Path(out), Path(studies), executor) for name in only or source_names()]
+
+
+def _planned(source: Source, size: str, out: Path, studies: Path, executor: str) -> SourcePlan:
+    plans = []
+    for name in source.studies:
+        folder = out / f"{name}-{size}"
+        if size == SMOKE:
+            declared = smoke_study(studies / source.file(name, SIZES[0]), folder.name)
+            plans.append(plan(declared, folder, executor=executor))
+        else:
+            plans.append(plan(studies / source.file(name, size), folder, executor=executor))
+    return SourcePlan(source, size, tuple(plans))
+
+
+@contextlib.contextmanager
+def _unwatched(planned: StudyPlan) -> Iterator[RunObserver]:
+    yield RunObserver()
+
+
+def reproduce(
+    only: Sequence[str] = (),
+    size: str = "laptop",
+    *,
+    out: Path | str = OUT,
+    studies: Path | str = STUDIES,
+    pages: Path | str | None = PAGES,
+    executor: str = LOCAL,
+    watch: Watch = _unwatched,
+    stop: Stop | None = None,
+) -> Reproduction:
+    """Run the studies of the sources one after the other, or go on where that stopped, and write their pages.
+
+    A source whose trials all have a record becomes small tables in `pages`/data; its page is filled from them. What has
+    not changed since is not computed again. Of size smoke the tables stay with the records, and no page is touched.
+
+    Args:
+        only: The names of some sources; by default all.
+        size: laptop, full, or smoke (the laptop's studies cut down to a moment).
+        out: The folder for the studies' folders.
+        studies: The folder with the study files, as in a checkout of steplab.
+        pages: The folder of the pages; None writes none, and the tables stay with the records.
+        executor: Where the trials run.
+        watch: Gives the observer of each study.
+        stop: Set `stop.asked`, and it ends after the trial that runs.
+    """
+    planned = source_plans(only, size, out=out, studies=studies, executor=executor)
+    stop = stop or Stop()
+    data = Path(out) / "data" if pages is None or size == SMOKE else Path(pages) / "data"
+    runs = []
+    for source_plan in planned:
+        counts = tuple(_run(study, executor, watch, stop) for study in source_plan.plans)
+        done = not sum(study.left for study in counts) and any(study.ok for study in counts)
+        summary = _kept_summary(source_plan, data, executor) if done else None
+        claims = () if summary is None else claims_of(source_plan.source, summary)
+        runs.append(SourceRun(source_plan.source.name, size, counts, claims))
+        if stop.asked:
+            break
+    written = () if pages is None or size == SMOKE else rebuild_pages(pages)
+    return Reproduction(tuple(runs), written, stop.asked)
+
+
+def _run(study: StudyPlan, executor: str, watch: Watch, stop: Stop) -> Counts:
+    """One study, as far as it comes."""
+    if stop.asked or not study.counts.left:
+        return study.counts
+    with _box(study), watch(study) as observer:
+        return run_plan(study, observer=observer, stop=stop, executor=executor).counts
+
+
+@contextlib.contextmanager
+def _box(study: StudyPlan) -> Iterator[None]:
+    """The cluster in a box that a study is placed in, made for it unless it is up."""
+    placements = study.study.factors.get("placement", ())
+    named = [str(level).removeprefix(BOX) for level in placements if str(level).startswith(BOX)] if placements else []
+    missing = [name for name in named if name not in {net.name for net in nets()}]
+    hosts = max(trial.resolved.workers for trial in study.trials) if missing else 0
+    try:
+        for name in missing:
+            net_up(name, max(hosts, 2))
+        yield
+    finally:
+        for name in missing:
+            with contextlib.suppress(InputError):  # it was ended by somebody else
+                net_down(name)
+
+
+def _kept_summary(source_plan: SourcePlan, data: Path, executor: str) -> Summary:
+    """The small tables of the records, computed unless they are those of these very records."""
+    place = data / source_plan.source.name / source_plan.size
+    if (place / "ran.json").exists():
+        stored = read_summary(place)
+        if stored.ran.records == digest(source_plan.folders):
+            return stored
+    commands = [_command(source_plan, study, executor) for study in source_plan.plans]
+    write_summary(place, summarised(source_plan.source, source_plan.folders, commands))
+    return read_summary(place)  # what others will read
+
+
+def _command(source_plan: SourcePlan, study: StudyPlan, executor: str) -> str:
+    """The command that repeats a study; one that was cut down has no file of its own."""
+    words = ["steplab", "run", str(study.study.path), "--out", str(study.folder)]
+    if source_plan.size == SMOKE:
+        words = ["steplab", "sources", "--only", source_plan.source.name, "--size", SMOKE]
+    return shlex.join([*words, *([] if executor == LOCAL else ["--executor", executor])])
+
+
+def claims_of(source: Source, summary: Summary) -> tuple[Claim, ...]:
+    """The answers to the source's questions."""
+    return tuple(question.answer(summary.tables) for question in source.questions)
+
+
+def _draw(folder: Path, source: Source, summaries: Summaries) -> int:
+    """Write the pictures of a page; how many changed."""
+    changed = 0
+    for (size, name), picture in drawings(source, summaries).items():
+        place = folder / "data" / source.name / size / f"{name}.svg"
+        if not place.exists() or place.read_text(encoding="utf-8") != picture:
+            records.write_file(place, picture.encode())
+            changed += 1
+    return changed
+
+
+def rebuild_pages(pages: Path | str = PAGES) -> tuple[Path, ...]:
+    """Fill the pages of all sources from the stored tables; those that changed."""
+    folder = Path(pages)
+    published = published_tables(folder / "data")
+    changed = []
+    for name in source_names():
+        page, source = folder / f"{name}.md", load_source(name)
+        if not page.exists():
+            raise InputError("there is no such page", where=str(page), hint="run it in a checkout, or give --pages DIR")
+        text, summaries = page.read_text(encoding="utf-8"), read_summaries(folder / "data", source)
+        new = filled(text, source, summaries, published)
+        pictures = _draw(folder, source, summaries)
+        if new != text or pictures:
+            records.write_file(page, new.encode())
+            changed.append(page)
+    return tuple(changed)

@@ -1,0 +1,110 @@
+"""Run the studies of the reports behind steplab again, and fill their pages from the records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import steplab
+from steplab.cli._interrupts import listening
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell, table
+from steplab.core.units import seconds as shown
+
+app = command_app()
+INTERRUPTED = 130
+SOME_FAILED = 3
+
+
+@app.command()
+def sources(
+    listing: Annotated[bool, typer.Option("--list", help="Only show the studies and how long they take.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Run this source only; may be repeated.")] = None,
+    size: Annotated[str, typer.Option(help="laptop, full, or smoke: cut down to a moment, to see it run.")] = "laptop",
+    out: Annotated[Path, typer.Option(help="The folder for the studies' folders.")] = Path("runs/sources"),
+    executor: Annotated[str, typer.Option(help="Where trials run: local, hosts, slurm.")] = "local",
+    studies: Annotated[Path, typer.Option(help="The folder with the study files.")] = Path("studies"),
+    pages: Annotated[Path, typer.Option(help="The folder of the pages and of their tables.")] = Path("docs/sources"),
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Run nothing; fill the pages from stored tables.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the sources' studies one after the other, or go on where that stopped; then fill their pages.
+
+    Ctrl-C ends at the next trial, a second one at once; finished trials stay. Run it in a checkout of steplab, which
+    has the study files and the pages.
+
+    Example: steplab sources --only inference-engines --size smoke
+    """
+    if listing:
+        _show_plans(steplab.source_plans(only or (), size, out=out, studies=studies, executor=executor), as_json)
+        return
+    if rebuild:
+        _show_pages(steplab.rebuild_pages(pages), as_json)
+        return
+    with listening(_stopping) as stop:
+        ended = steplab.reproduce(
+            only or (), size, out=out, studies=studies, pages=pages, executor=executor, watch=_watch, stop=stop
+        )
+    if as_json:
+        print_json(ended.document())
+    else:
+        _show(ended)
+    _leave(ended, [*(word for name in only or () for word in ("--only", name)), "--size", size, "--out", out])
+
+
+def _leave(ended: steplab.Reproduction, words: list[object]) -> None:
+    """End with the code that says how it went."""
+    if any(run.left for run in ended.runs):
+        next_step(shell("steplab", "sources", *words) + "  (goes on where it stopped)")
+    if ended.failed:
+        raise typer.Exit(SOME_FAILED)
+    if ended.stopped:
+        raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _watch(planned: steplab.StudyPlan) -> Iterator[steplab.RunObserver]:
+    """A bar for each study, below its name."""
+    from steplab.cli._progress import watching
+
+    console(stderr=True).print(planned.study.about.name, markup=False)
+    with watching(planned.varied) as bar:
+        yield bar
+
+
+def _stopping() -> None:
+    console(stderr=True).print("ending after this trial; Ctrl-C again ends at once")
+
+
+def _show_plans(plans: list[steplab.SourcePlan], as_json: bool) -> None:
+    if as_json:
+        print_json({"sources": [planned.document() for planned in plans], "seconds": sum(p.seconds for p in plans)})
+        return
+    rows = [
+        [planned.source.name, planned.source.report, planned.trials, planned.left, shown(planned.seconds)]
+        for planned in plans
+    ]
+    console().print(table(["source", "report", "trials", "left", "estimated time"], rows, left=2))
+    console().print(f"estimated time of all: {shown(sum(planned.seconds for planned in plans))}")
+
+
+def _show_pages(written: tuple[Path, ...], as_json: bool) -> None:
+    if as_json:
+        print_json({"pages": [str(page) for page in written]})
+        return
+    names = ", ".join(page.name for page in written)
+    console().print(f"written: {names}" if written else "all pages are as their tables say", markup=False)
+
+
+def _show(ended: steplab.Reproduction) -> None:
+    screen = console()
+    for run in ended.runs:
+        for counts in run.studies:
+            screen.print(f"{counts.folder}: {counts}", markup=False, soft_wrap=True)
+        for claim in run.claims:
+            screen.print(f"{claim.question} {claim.verdict}. {claim.sentence}", markup=False, soft_wrap=True)
+    if ended.pages:
+        _show_pages(ended.pages, as_json=False)

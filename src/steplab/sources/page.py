@@ -1,0 +1,199 @@
+"""The page of a source: prose by hand, and between markers what is computed from the stored tables.
+
+A block begins with `<!-- begin NAME -->` and ends with `<!-- end NAME -->`; what stands between is written anew, all
+else stays. A size that was not run is said in words, and no number stands for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from steplab.core.errors import InputError
+from steplab.sources.claim import Claim
+from steplab.sources.source import SIZES, Figure, PageTable, Source, Tables
+
+BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.S)
+RAN, CLAIMS = "ran", "claims"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What was run, for the reader: each study's command and records, versions, machine, day."""
+
+    commands: tuple[str, ...]
+    folders: tuple[str, ...]
+    trials: int
+    failed: int
+    unsupported: int
+    seconds: float  # of measuring
+    day: str
+    machine: str
+    versions: Mapping[str, str]
+    records: str  # a digest of the records' names: whether the summary is that of these records
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The small tables of one size of a source, and where they come from."""
+
+    tables: Tables
+    ran: Ran
+
+
+Summaries = Mapping[str, Summary]  # by size
+
+
+def filled(text: str, source: Source, summaries: Summaries, published: Tables) -> str:
+    """The page with its blocks computed anew; one that no table or question fills is an error."""
+    contents = blocks(source, summaries, published)
+    names = [match[1] for match in BLOCK.findall(text)]
+    missing = [name for name in contents if name not in names]
+    unknown = [name for name in names if name not in contents]
+    if missing or unknown:
+        what = f"has no block {missing[0]!r}" if missing else f"has a block {unknown[0]!r} that nothing fills"
+        raise InputError(what, where=f"the page of {source.name}", hint="blocks: " + ", ".join(contents))
+    return BLOCK.sub(lambda match: f"{match[1]}\n{contents[match[2]]}\n\n{match[3]}", text)
+
+
+def blocks(source: Source, summaries: Summaries, published: Tables) -> dict[str, str]:
+    """What stands in each block."""
+    tables = {table.name: _table_block(table, summaries, published) for table in source.tables}
+    drawn = {figure.name: _figure_block(source, figure, summaries) for figure in source.figures}
+    return {RAN: _ran_block(source, summaries), **tables, **drawn, CLAIMS: _claims_block(source, summaries)}
+
+
+def _not_run(summaries: Summaries) -> list[str]:
+    """What has no numbers yet, if anything."""
+    sizes = [size for size in SIZES if size not in summaries]
+    return [f"Not yet run at {' and '.join(sizes)} size here."] if sizes else []
+
+
+def _ran_block(source: Source, summaries: Summaries) -> str:
+    told = [_told(summaries[size].ran, size) for size in SIZES if size in summaries]
+    open_ = [f"$ steplab sources --only {source.name} --size {size}" for size in SIZES if size not in summaries]
+    commands = ["\n".join(["```", *open_, "```"])] if open_ else []
+    return "\n\n".join([*told, *_not_run(summaries), *commands])
+
+
+def _told(ran: Ran, size: str) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in ran.versions.items())
+    ended = f"{ran.trials} trials measured, {ran.failed} failed, {ran.unsupported} unsupported"
+    where = f"{ran.day}, {ran.machine}; {versions}"
+    commands = "\n".join(f"$ {command}" for command in ran.commands)
+    return f"At {size} size: {ended}, {ran.seconds / 60:.0f} minutes of measuring ({where}).\n\n```\n{commands}\n```"
+
+
+def _table_block(table: PageTable, summaries: Summaries, published: Tables) -> str:
+    given = published_of(table, published)
+    if not table.measured:
+        return f"{markdown(beside(table, given, {'counted': table.ours({})}))}\n\nRepeat it: `{table.command}`"
+    ran = {size: summaries[size] for size in SIZES if size in summaries}
+    ours = {size: table.ours(summary.tables) for size, summary in ran.items() if _readable(table, summary)}
+    ours = {size: frame for size, frame in ours.items() if len(frame)}
+    few = [f"The trials at {size} size are too few for this table." for size in ran if size not in ours]
+    repeats = [f"Repeat it: `{table.command.format(folder=ran[size].ran.folders[0])}`" for size in ours]
+    return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *_not_run(summaries)])
+
+
+def _readable(shown: PageTable | Figure, summary: Summary) -> bool:
+    return not any(summary.tables[name].empty for name in shown.reads)
+
+
+def _figure_block(source: Source, figure: Figure, summaries: Summaries) -> str:
+    paths = {
+        size: figure_path(source, figure, size) for size in SIZES if (size, figure.name) in drawings(source, summaries)
+    }
+    pictures = [f"![{figure.words}, {size} size]({path})" for size, path in paths.items()]
+    few = [f"The trials at {size} size are too few for this figure." for size in summaries if size not in paths]
+    return "\n\n".join([*pictures, *few, *_not_run(summaries)])
+
+
+def figure_path(source: Source, figure: Figure, size: str) -> str:
+    """Where a picture stands, from the page on."""
+    return f"data/{source.name}/{size}/{figure.name}.svg"
+
+
+def drawings(source: Source, summaries: Summaries) -> dict[tuple[str, str], str]:
+    """The pictures of a page by size and name, as SVG; those that have anything to show."""
+    pictures = {
+        (size, figure.name): figure.draw(summary.tables)
+        for size, summary in summaries.items()
+        for figure in source.figures
+        if _readable(figure, summary)
+    }
+    return {key: picture for key, picture in pictures.items() if picture}
+
+
+def _shown(table: PageTable, given: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> list[str]:
+    """The published table and ours: in one if they have columns to be joined by, otherwise one below the other."""
+    if table.on:
+        merged = beside(table, given, ours)
+        return [markdown(merged)] if len(merged.columns) else []
+    titled = {"Published:": given} | {f"Ours, at {size} size:": frame for size, frame in ours.items()}
+    return [part for title, frame in titled.items() if len(frame.columns) for part in (title, markdown(frame))]
+
+
+def published_of(table: PageTable, published: Tables) -> pd.DataFrame:
+    """The published table under the names of ours; empty if there is none."""
+    if not table.published:
+        return pd.DataFrame()
+    return published[table.published].rename(columns=dict(table.renamed)).replace(dict(table.levels))
+
+
+def beside(table: PageTable, given: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The published columns and ours of each size in one table, joined where they are about the same."""
+    keys = list(table.on)
+    merged = given.rename(columns={name: f"published {name}" for name in given.columns if name not in keys})
+    for size, frame in ours.items():
+        own = frame.rename(columns={name: f"{size} {name}" for name in frame.columns if name not in keys})
+        merged = own if not len(merged.columns) else merged.merge(own, on=keys, how="outer", sort=False)
+    return merged
+
+
+def _claims_block(source: Source, summaries: Summaries) -> str:
+    rows = [
+        (size, question.text, *_answered(question.answer(summaries[size].tables)))
+        for size in SIZES
+        if size in summaries
+        for question in source.questions
+    ]
+    open_ = [f"- {question.text}" for question in source.questions] if not rows else []
+    table = (
+        [markdown(pd.DataFrame(rows, columns=["size", "question", "estimate", "verdict", "answer"]))] if rows else []
+    )
+    return "\n\n".join([*table, *open_, *_not_run(summaries)])
+
+
+def _answered(claim: Claim) -> tuple[str, str, str]:
+    number = "" if claim.estimate is None else f"{claim.measure}: {claim.estimate}"
+    return number, f"**{claim.verdict}**", claim.sentence
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A table in Markdown; numbers with four digits, nothing where there is none.
+
+    >>> print(markdown(pd.DataFrame({"workers": [1, 2], "t_iter": [0.123456, None]})))
+    | workers | t_iter |
+    |---|---|
+    | 1 | 0.1235 |
+    | 2 |  |
+    """
+    lines = [list(map(str, frame.columns)), ["---"] * len(frame.columns)]
+    lines += [[_cell(value) for value in row] for row in frame.astype(object).to_numpy()]
+    return "\n".join(_line(cells, divider=at == 1) for at, cells in enumerate(lines))
+
+
+def _line(cells: Sequence[str], *, divider: bool) -> str:
+    return f"|{'|'.join(cells)}|" if divider else f"| {' | '.join(cells)} |"
+
+
+def _cell(value: object) -> str:
+    if value is None or value != value:  # NaN
+        return ""
+    if isinstance(value, float):
+        return f"{int(value)}" if value.is_integer() and abs(value) < 1e6 else f"{value:.4g}"
+    return str(value).replace("|", "\\|")

@@ -1,0 +1,197 @@
+"""MMU, chapter 3: the phases of synchronous SGD, its aggregation, imbalance and speed-up in several frameworks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from steplab.sources.claim import (
+    REFUTED,
+    UNDECIDED,
+    Claim,
+    above,
+    below,
+    blocks,
+    both,
+    efficiency,
+    mean_ratio,
+    medians,
+    resampled,
+    undecided,
+)
+from steplab.sources.drawing import chart
+from steplab.sources.source import Figure, Measured, PageTable, Question, Source, Tables
+from steplab_worker.phases import SHARES
+
+NETWORKS = {"cnn": "lenet5"}  # what the thesis calls a network, and we
+CELLS = ("framework", "network", "batch_size")
+OTHERS = ("mxnet", "chainer")
+SCALES_WORSE = "Does TensorFlow scale worse than MXNet and Chainer today?"
+WHERE_FROM = "Where does load imbalance come from: from ranks that stay slow, rather than from chance?"
+PERSISTENT = 0.5  # a rank's own slowness is the cause if it makes more than this share of the imbalance
+BALANCED = 1.005  # a smaller factor has no cause worth a word
+
+
+def more(measured: list[Measured], trials: pd.DataFrame) -> Tables:
+    """How uneven the ranks of each trial are: in each iteration, and in their means over all iterations."""
+    return {"imbalance": pd.concat([imbalance(study) for study in measured], ignore_index=True)}
+
+
+def imbalance(study: Measured) -> pd.DataFrame:
+    """For each trial of several ranks LIF = N·max t_i / Σ t_i of the compute times, in two ways.
+
+    `lif_iteration` is the mean over the iterations of each one's factor, `lif_mean` the factor of the ranks' mean
+    times: what chance moves from rank to rank goes out of it.
+    """
+    chosen = pc.and_(pc.equal(study.iterations["mode"], "phased"), pc.invert(study.iterations["warmup"]))
+    names = ["trial", "rank", "iteration", "t_f", "t_b"]
+    frame = study.iterations.filter(chosen).select(names).to_pandas()
+    frame = frame.assign(compute=frame["t_f"].fillna(0.0) + frame["t_b"].fillna(0.0))
+    rows = []
+    for trial, part in frame.groupby("trial", sort=False):
+        times = part.pivot_table("compute", "iteration", "rank").dropna().to_numpy(float)
+        if times.shape[0] and times.shape[1] > 1:
+            each = times.shape[1] * times.max(axis=1) / times.sum(axis=1)
+            means = times.mean(axis=0)
+            lif_mean = len(means) * means.max() / means.sum()
+            rows.append({"trial": trial, "lif_iteration": float(each.mean()), "lif_mean": float(lif_mean)})
+    return pd.DataFrame(rows, columns=["trial", "lif_iteration", "lif_mean"])
+
+
+def tensorflow_scales_worse(tables: Tables) -> Claim:
+    """Whether TensorFlow's parallel efficiency at the largest number of workers is below that of both others."""
+    measure = "efficiency of TensorFlow over that of the nearer of the others"
+    scaled = efficiency(tables["trials"], CELLS)
+    largest = scaled[scaled["workers"] == scaled["workers"].max()]
+    ratios = {
+        other: mean_ratio(blocks(largest, "efficiency", "framework", ("tensorflow", other), CELLS[1:]), len(OTHERS))
+        for other in OTHERS
+    }
+    known = {other: ratio for other, ratio in ratios.items() if ratio is not None}
+    if len(known) < len(OTHERS):
+        return undecided(
+            SCALES_WORSE, "It needs replicates of all three frameworks with one and several workers.", measure
+        )
+    verdict = both([below(ratio, 1.0) for ratio in known.values()])
+    nearest = max(known.values(), key=lambda ratio: ratio.value)
+    words = {"confirmed": "Yes", REFUTED: "No", UNDECIDED: "The trials cannot tell"}[verdict]
+    parts = " and ".join(f"{ratio} of {other}'s" for other, ratio in known.items())
+    where = f"with {largest['workers'].max()} workers, over {largest['network'].nunique()} networks"
+    told = f"{words}: its efficiency is {parts}, {where}."
+    return Claim(SCALES_WORSE, measure, nearest, verdict, told)
+
+
+def imbalance_comes_from_slow_ranks(tables: Tables) -> Claim:
+    """Whether most of the imbalance stays with the same ranks over a trial."""
+    measure = "share of the imbalance that stays with the same ranks"
+    uneven = tables["imbalance"].query("lif_iteration > @BALANCED")
+    share = ((uneven["lif_mean"] - 1) / (uneven["lif_iteration"] - 1)).to_numpy(float)
+    estimate = resampled(share)
+    if estimate is None:
+        return undecided(WHERE_FROM, "No trial had ranks that were uneven enough.", measure)
+    verdict = above(estimate, PERSISTENT)
+    words = {
+        "confirmed": "Mostly from ranks that stay slow",
+        REFUTED: "Mostly from chance: another rank is the slowest in each iteration",
+        UNDECIDED: "From both; the trials cannot tell which is more",
+    }[verdict]
+    told = f"{words}. {estimate} of it stays with the same ranks, over {estimate.n} trials."
+    return Claim(WHERE_FROM, measure, estimate, verdict, told)
+
+
+def phases(tables: Tables) -> pd.DataFrame:
+    """Mean and standard deviation over the replicates of each phase, one worker."""
+    alone = tables["trials"].query("workers == 1")
+    known = [name for name in (*SHARES, "t_iter") if name in alone.columns]
+    long = alone.melt(["network", "framework"], known, "phase", "time").dropna()
+    return (
+        long.groupby(["network", "framework", "phase"], sort=False)["time"]
+        .agg(mean_s="mean", std_s="std")
+        .reset_index()
+    )
+
+
+def aggregation(tables: Tables) -> pd.DataFrame:
+    """Seconds of exchanging gradients, waiting for the slowest rank included."""
+    several = tables["trials"].query("workers > 1")
+    return medians(several, ["network", "framework", "workers"], ["t_c"]).rename(columns={"t_c": "t_c_s"})
+
+
+def imbalance_table(tables: Tables) -> pd.DataFrame:
+    """The load imbalance factor by the thesis' definition, of the mean times, and of each iteration."""
+    factors = tables["trials"].merge(tables["imbalance"], on="trial")
+    grouped = medians(factors, ["framework", "network", "workers"], ["lif_mean", "lif_iteration"])
+    return grouped.rename(columns={"lif_mean": "lif"})
+
+
+def speedup(tables: Tables) -> pd.DataFrame:
+    """S = N·t(1)/t(N) and efficiency, medians over the replicates."""
+    scaled = efficiency(tables["trials"], CELLS)
+    grouped = medians(scaled, ["network", "framework", "workers"], ["efficiency"])
+    return grouped.assign(speedup=grouped["workers"] * grouped["efficiency"])
+
+
+def speedup_chart(tables: Tables) -> str:
+    """Speed-up over the number of workers, median over the networks."""
+    own = medians(speedup(tables), ["framework", "workers"], ["speedup"])
+    alone = own.drop_duplicates("framework").assign(workers=1, speedup=1.0)
+    labels = ("workers", "speed-up")
+    return chart(pd.concat([alone, own]), "workers", "speedup", "framework", labels=labels, log=False, joined=True)
+
+
+def regression(tables: Tables) -> pd.DataFrame:
+    """T = β0 + β1·N + β2·LIF by least squares over the trials, and the degrees of freedom that its R² has."""
+    rows = []
+    trials = tables["trials"].merge(tables["imbalance"], on="trial", how="left")
+    trials = trials.assign(lif_mean=trials["lif_mean"].astype(float).fillna(1.0))
+    for (network, framework), part in trials.groupby(["network", "framework"], sort=False):
+        matrix = np.column_stack([np.ones(len(part)), part["workers"], part["lif_mean"]])
+        time = part["t_iter"].to_numpy(float)
+        beta, _, rank, _ = np.linalg.lstsq(matrix, time, rcond=None)
+        scatter = float(((time - time.mean()) ** 2).sum())
+        r2 = 1 - float(((time - matrix @ beta) ** 2).sum()) / scatter if scatter else np.nan
+        points = part["workers"].nunique()
+        told = {"beta0": beta[0], "beta1": beta[1], "beta2": beta[2], "r2": r2, "points": points, "freedom": points - 3}
+        rows.append({"network": network, "framework": framework, **(told if rank == 3 else {"points": points})})
+    return pd.DataFrame(rows)
+
+
+ANALYZE = "steplab analyze {folder}"
+SOURCE = Source(
+    "ssgd-frameworks",
+    "Synchronous SGD in five frameworks",
+    "MMU, chapter 3",
+    (
+        PageTable("phases", phases, ANALYZE, "mmu_3_2_phases", ("network", "framework", "phase"), levels=NETWORKS),
+        PageTable(
+            "aggregation",
+            aggregation,
+            ANALYZE,
+            "mmu_3_3_aggregation",
+            ("network", "framework", "workers"),
+            levels=NETWORKS,
+        ),
+        PageTable(
+            "imbalance",
+            imbalance_table,
+            ANALYZE,
+            "mmu_3_4_imbalance",
+            ("framework", "network", "workers"),
+            levels=NETWORKS,
+            reads=("trials", "imbalance"),
+        ),
+        PageTable("speedup", speedup, ANALYZE, on=("network", "framework", "workers")),
+        PageTable(
+            "regression",
+            regression,
+            "steplab analyze {folder} --json",
+            "mmu_3_5_regression",
+            ("network", "framework"),
+            levels=NETWORKS,
+        ),
+    ),
+    (Question(SCALES_WORSE, tensorflow_scales_worse), Question(WHERE_FROM, imbalance_comes_from_slow_ranks)),
+    figures=(Figure("speedups", "Speed-up over the number of workers, median over the networks", speedup_chart),),
+    more=more,
+)

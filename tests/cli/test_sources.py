@@ -1,0 +1,172 @@
+"""`steplab sources`: lists, runs, is interrupted and continued, fills the pages; mistakes are one sentence."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import steplab
+from steplab.api.reproduction.smoke import smoke_text
+from steplab.core.record import Record
+from steplab.sources import source_names
+from steplab.study.file import parse_study
+
+ROOT = Path(__file__).parents[2]
+SYNTHETIC = """\
+[study]
+name = "ssgd-frameworks-laptop"
+[factors]
+framework = ["synthetic"]
+network = ["lenet5"]
+batch_size = [8]
+workers = [1, 2]
+[design]
+replicates = 3
+[measure]
+iterations = 6
+warmup = 2
+"""
+InProcess = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder like a checkout before anything was run: pages, and a study of one source on a virtual clock."""
+    pages = Path(shutil.copytree(ROOT / "docs" / "sources", tmp_path / "docs" / "sources"))
+    for name in source_names():
+        shutil.rmtree(pages / "data" / name, ignore_errors=True)
+    steplab.rebuild_pages(pages)
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "ssgd-frameworks-laptop.toml").write_text(SYNTHETIC)
+    return tmp_path
+
+
+def test_the_list_has_every_source_with_its_trials_and_time(in_process: InProcess) -> None:
+    shown = in_process("sources", "--list", "--studies", ROOT / "studies", "--json")
+    assert [row["name"] for row in shown.json["sources"]] == source_names()
+    assert all(row["trials"] == row["left"] > 0 and row["seconds"] > 0 for row in shown.json["sources"])
+    assert shown.json["seconds"] == pytest.approx(sum(row["seconds"] for row in shown.json["sources"]))
+    assert "estimated time of all" in in_process("sources", "--list", "--studies", ROOT / "studies").out
+
+
+def test_a_source_is_run_and_its_page_filled(checkout: Path, in_process: InProcess) -> None:
+    page = checkout / "docs/sources/ssgd-frameworks.md"
+    assert "runs/sources" not in page.read_text()
+    done = in_process("sources", "--only", "ssgd-frameworks", "--json")
+    assert (done.code, done.json["pages"]) == (0, ["docs/sources/ssgd-frameworks.md"])
+    (study,) = done.json["sources"][0]["studies"]
+    assert (study["ok"], study["left"]) == (6, 0)
+    assert (
+        "$ steplab run studies/ssgd-frameworks-laptop.toml --out runs/sources/ssgd-frameworks-laptop"
+        in page.read_text()
+    )
+    assert "| synthetic |" in page.read_text()
+    assert {claim["verdict"] for claim in done.json["sources"][0]["claims"]} <= {
+        "confirmed", "refuted", "not decidable here"}  # fmt: skip
+    again = in_process("sources", "--only", "ssgd-frameworks", "--json")
+    assert again.json["pages"] == []  # nothing was left to run, nothing has changed
+    assert in_process("sources", "--rebuild").out.strip() == "all pages are as their tables say"
+
+
+def test_a_page_that_was_changed_by_hand_is_filled_from_its_tables(checkout: Path, in_process: InProcess) -> None:
+    in_process("sources", "--only", "ssgd-frameworks")
+    page = checkout / "docs/sources/ssgd-frameworks.md"
+    right = page.read_text()
+    page.write_text(right.replace("| synthetic |", "| magic |"))
+    assert in_process("sources", "--rebuild", "--json").json == {"pages": ["docs/sources/ssgd-frameworks.md"]}
+    assert page.read_text() == right
+
+
+def test_an_interrupted_source_goes_on_and_its_page_waits(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    stop = steplab.Stop()
+
+    class AfterOne(steplab.RunObserver):
+        def on_record(self, record: Record) -> None:
+            stop.asked = True
+
+    class Watched:
+        def __init__(self, planned: steplab.StudyPlan) -> None:
+            pass
+
+        def __enter__(self) -> steplab.RunObserver:
+            return AfterOne()
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    first = steplab.reproduce(["ssgd-frameworks"], watch=Watched, stop=stop)
+    assert (first.stopped, first.runs[0].left, first.runs[0].claims, first.pages) == (True, 5, (), ())
+    records = set((checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir())
+    second = steplab.reproduce(["ssgd-frameworks"])
+    assert (second.stopped, second.runs[0].left) == (False, 0)
+    assert second.pages == (Path("docs/sources/ssgd-frameworks.md"),)
+    assert records < set((checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir())
+
+
+def test_a_full_size_shows_its_plan_its_time_and_its_batch_script(in_process: InProcess) -> None:
+    study = ROOT / "studies" / "tf-sync-vs-accumulate-full.toml"
+    shown = in_process("run", study, "--dry-run", "--executor", "slurm")
+    assert shown.code == 0
+    assert "180 trials: 36 configurations, 5 replicates" in shown.out
+    assert "180 left; estimated time" in shown.out
+    assert "#SBATCH --time=12:00:00" in shown.out
+
+
+def test_new_records_make_new_tables(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    steplab.reproduce(["ssgd-frameworks"])
+    ran = checkout / "docs/sources/data/ssgd-frameworks/laptop/ran.json"
+    before = json.loads(ran.read_text())
+    (checkout / "studies/ssgd-frameworks-laptop.toml").write_text(SYNTHETIC.replace("[1, 2]", "[1, 2, 3]"))
+    assert steplab.reproduce(["ssgd-frameworks"]).pages
+    after = json.loads(ran.read_text())
+    assert (before["trials"], after["trials"]) == (6, 9)
+    assert before["records"] != after["records"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--only", "ssgd-framework"], "there is no source 'ssgd-framework'; did you mean 'ssgd-frameworks'?"),
+        (["--size", "huge"], "there is no size 'huge'; allowed: 'laptop', 'full', 'smoke'"),
+        (["--studies", "nowhere"], "nowhere: there is no such folder; run it in a checkout, or give --studies DIR"),
+        (["--executor", "moon"], "moon"),
+        (["--rebuild", "--pages", "nowhere"], "there is no such page"),
+    ],
+)
+def test_a_mistake_is_one_sentence(words: list[str], sentence: str, checkout: Path, in_process: InProcess) -> None:
+    ended = in_process("sources", *words)
+    assert ended.code == 1
+    assert sentence in ended.err.replace("\n", " ")
+    assert not (checkout / "runs").exists()
+
+
+def test_a_damaged_summary_is_one_sentence(checkout: Path, in_process: InProcess) -> None:
+    place = checkout / "docs/sources/data/ssgd-frameworks/laptop"
+    place.mkdir(parents=True)
+    (place / "ran.json").write_text('{"commands": 3}')
+    ended = in_process("sources", "--rebuild")
+    assert ended.code == 1
+    assert "ran.json" in ended.err
+    assert "is not a summary" in ended.err
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*-laptop.toml")), ids=lambda path: path.stem)
+def test_a_study_cut_down_is_a_study_of_one_short_trial(path: Path) -> None:
+    study = parse_study(smoke_text(path.read_text(), "short"), path)
+    assert study.about.kind == steplab.read_study(path).about.kind
+    assert all(isinstance(levels, tuple) and len(levels) == 1 for levels in study.factors.values())
+    assert (study.design.replicates, study.measure.iterations, study.data.samples) == (1, 2, 64)
+    assert len(steplab.plan(study).trials) == 1
+    assert "placement" not in study.factors
+
+
+def test_a_range_is_cut_down_to_its_low_end() -> None:
+    text = '[study]\nname = "x"\n[factors]\nbatch_size = { low = 4, high = 64 }\n[design]\ntype = "latin"\nn = 9\n'
+    assert parse_study(smoke_text(text, "short"), Path("x.toml")).factors["batch_size"] == (4,)
