@@ -110,7 +110,7 @@ def test_every_kind_of_doubt_has_a_remedy() -> None:
 
     from steplab.store import doubt
 
-    kinds = set(re.findall(r'Doubt\("([a-z-]+)"', inspect.getsource(doubt)))
+    kinds = set(re.findall(r'Doubt\(\s*"([a-z-]+)"', inspect.getsource(doubt)))
     assert kinds == set(REMEDIES)
 
 
