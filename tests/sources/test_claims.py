@@ -160,12 +160,12 @@ def test_whether_velox_is_faster(velox: float, noise: float, verdict: str) -> No
 
 
 def accumulating(sync: float, accumulate: float) -> pd.DataFrame:
-    """Efficiencies of two workers by strategy."""
+    """Efficiencies of two workers by strategy; later blocks are slower, which must cancel."""
     rng = np.random.default_rng(6)
     by = {"sync": sync, "accumulate:4": accumulate}
     rows = [
         {"replicate": block, "strategy": strategy, "network": "resnet50", "batch_size": batch, "workers": workers,
-         "t_iter": noisy(rng, batch * (1.0 if workers == 1 else 1 / by[strategy]))}
+         "t_iter": noisy(rng, block * batch * (1.0 if workers == 1 else 1 / by[strategy]))}
         for block, strategy, batch, workers in product(BLOCKS, by, (8, 32), (1, 2))
     ]  # fmt: skip
     return pd.DataFrame(rows)
