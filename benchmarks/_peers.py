@@ -1,9 +1,10 @@
-"""The peers of the extrapolation benchmark; runs inside the benchmark environment and prints JSON."""
+"""The peers of the extrapolation benchmark; runs inside its environment and prints a line of JSON for each answer."""
 
 import contextlib
 import io
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -67,13 +68,14 @@ def main():
         return
     folder = Path(sys.argv[1])
     methods = {"Extra-P 4.2.5": extra_p, "AdaptDL's published form": adaptdl_form}
-    table = {name: [] for name in methods}
     for at in range(len(list(folder.glob("*-train.csv")))):
         train, test = (pd.read_csv(folder / f"{at}-{part}.csv") for part in ("train", "test"))
         y = test["step_time"].to_numpy()
         for name, method in methods.items():
-            table[name].append(float(100 * np.mean(np.abs(method(train, test) - y) / y)))
-    print(json.dumps(table))
+            began = time.process_time()
+            mape = float(100 * np.mean(np.abs(method(train, test) - y) / y))
+            seconds = time.process_time() - began
+            print(json.dumps({"split": at, "model": name, "mape": mape, "seconds": seconds}), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import os
 
 # Before NumPy is there: two tests at a time have two cores, and threads on small matrices only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A thousand processes are started: with this one set, each would compile the same files again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import contextlib
 import json
@@ -13,13 +15,15 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import work_units
+from terminal import Screen, Terminal
 
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.environments.registry import find
@@ -29,20 +33,15 @@ InTorch = Callable[[str, Any], Any]
 PATIENCE_S = 120.0  # ends a hang; nothing takes that long, however busy the machine
 
 
-# The files that take minutes, the longest first. xdist would begin them last, because they have few tests, and leave a
-# core idle at the end (`--no-loadscope-reorder` in the Makefile keeps it from that).
-LONG = (
-    "contract/test_frameworks.py", "docs/test_examples.py", "docs/test_pages_run.py", "e2e/test_slurm.py",
-    "contract/test_doors.py", "contract/test_phases.py", "e2e/test_faults.py", "e2e/test_own_code.py",
-    "extensions/test_contracts.py", "e2e/test_several_hosts.py", "contract/test_training.py", "e2e/test_train.py",
-    "e2e/test_why.py", "contract/test_launchers.py", "e2e/test_wheel.py",
-)  # fmt: skip
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first."""
-    places = {ROOT / "tests" / name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path, len(LONG)))
+    """Long work comes first, and what shares warm ranks together."""
+    items.sort(key=lambda item: work_units.place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, as in the Makefile, workers get a unit of tests at a time."""
+    return work_units.ByUnit(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
@@ -97,9 +96,12 @@ class Ran:
         return json.loads(self.out)
 
 
+Steplab = Callable[..., Ran]
+
+
 @pytest.fixture
-def steplab(tmp_path: Path) -> Callable[..., Ran]:
-    """Run the command `steplab` in a fresh folder, as a person would."""
+def program(tmp_path: Path) -> Steplab:
+    """Run the command `steplab` in a fresh folder, as a person would: a process of its own."""
 
     def run(
         *arguments: object, cwd: Path = tmp_path, env: Mapping[str, str] | None = None, timeout: float = 300
@@ -118,6 +120,63 @@ def steplab(tmp_path: Path) -> Callable[..., Ran]:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def at_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Begin a command on a terminal of 80 columns; by default `steplab`."""
+    terminals: list[Terminal] = []
+
+    def begin(*arguments: object, command: Sequence[object] = (STEPLAB,), env: Mapping[str, str] | None = None,
+              cwd: Path = tmp_path, columns: int = 80) -> Terminal:  # fmt: skip
+        terminals.append(Terminal([*command, *arguments], cwd, env or {}, columns))
+        return terminals[-1]
+
+    yield begin
+    for terminal in terminals:
+        if terminal.process.poll() is None:
+            terminal.process.kill()
+            terminal.process.wait()
+
+
+@pytest.fixture
+def on_terminal(at_terminal: Callable[..., Terminal]) -> Callable[..., Screen]:
+    """Run the command `steplab` on a terminal of 80 columns to its end."""
+
+    def run(*arguments: object, **options: Any) -> Screen:
+        screen = at_terminal(*arguments, **options).ended()
+        assert "Traceback" not in screen.text
+        return screen
+
+    return run
+
+
+@pytest.fixture
+def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Steplab:
+    """Call a command in this process: to start an interpreter with its libraries takes longer than most commands."""
+    from steplab.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object, env: Mapping[str, str] | None = None) -> Ran:
+        capsys.readouterr()
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+            patch.setattr(sys, "argv", ["steplab", *map(str, arguments)])
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            main()
+        output = capsys.readouterr()
+        assert "Traceback" not in output.err, output.err
+        return Ran(int(ended.value.code or 0), output.out, output.err)
+
+    return call
+
+
+@pytest.fixture
+def steplab(program: Steplab) -> Steplab:
+    """The command, by default as a program; where many are called and nothing depends on it, in the test's process."""
+    return program
 
 
 @pytest.fixture

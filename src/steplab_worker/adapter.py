@@ -4,8 +4,9 @@ An adapter file in `adapters/` holds `DECLARATION`, a literal that the laborator
 a class `Adapter`. The declaration's keys: `title`; `pins` (what pip installs); `further_pins` (installed after them, a
 list of {"flags": […], "packages": […]}); `module` (the package whose version is the framework's); `debian` (packages
 it needs); `kinds`, `strategies`, `layers` ("all" or a list of kinds) it can do; `precisions`, if there are others than
-float32; `factors` (its own, each an `Option`); `unsupported` (a list of {"when": {…}, "because": "…"});
-`single_process` (the values of its factors for which one process serves all workers); `reads_data`.
+float32; `recomputes`, if blocks can run forward again instead of keeping what they compute; `factors` (its own, each an
+`Option`); `unsupported` (a list of {"when": {…}, "because": "…"}); `single_process` (the values of its factors for
+which one process serves all workers); `reads_data`.
 
 For several ranks it may also declare: `roles` (auxiliary processes and how many of each, e.g. {"server": 1}, or the
 name of a factor that says it, 0 being one for each rank; the module's function `serve(group, rendezvous)` is such a
@@ -27,6 +28,7 @@ from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader, Prepare
+from steplab_worker.messages import Compiled
 from steplab_worker.placement import Placement
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -139,6 +141,10 @@ class Session:
         Nothing where the network leaves no choice.
         """
         return {}
+
+    def compiled(self) -> Optional[Compiled]:
+        """What was compiled in this trial so far, where the framework can tell it."""
+        return None
 
     def gradients(self) -> Dict[Key, np.ndarray]:
         """This rank's gradients after `backward` (or their average after `exchange`), in the graph's layout."""

@@ -36,9 +36,9 @@ def state() -> str:
     return "absent" if not announced else "usable" if _works() else "broken"
 
 
-def keep_off(found: str) -> Dict[str, str]:
+def keep_off(tiles: str) -> Dict[str, str]:
     """The variables that keep oneDNN off tiles that do not work; a limit that the user has set stays."""
-    return LIMIT if found == "broken" and not set(LIMIT) & set(os.environ) else {}
+    return LIMIT if tiles == "broken" and not set(LIMIT) & set(os.environ) else {}
 
 
 def _announced() -> bool:

@@ -8,8 +8,10 @@ is the cross-entropy's mean over all positions of the batch, `masked-token` that
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from steplab_worker.layers import ACTIVATIONS, KINDS, RANDOM, GraphError, Padding, Shape, Window, same_pads, size
 
@@ -22,6 +24,7 @@ __all__ = [
     "Graph",
     "GraphError",
     "Layer",
+    "Segment",
     "Shape",
     "same_pads",
     "size",
@@ -43,6 +46,7 @@ class Layer:
     options: Mapping[str, Any] = field(default_factory=dict)
     weights: Mapping[str, Shape] = field(default_factory=dict)
     buffers: Mapping[str, Shape] = field(default_factory=dict)
+    block: str = ""  # that it is part of: what is recomputed, or sharded, as one
 
     @property
     def parameters(self) -> int:
@@ -54,6 +58,19 @@ class Layer:
         """Where the weights that it uses are kept, (layer, weight): its own, and the one that it is tied to."""
         keys = {name: (self.name, name) for name in self.weights}
         return dict(keys, weight=(self.options["to"], "weight")) if self.kind == "tied_dense" else keys
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Layers that follow each other: those of a block, or those between two blocks.
+
+    `inputs` are the values that it takes from before, `outputs` those of its own that are needed after it.
+    """
+
+    block: str  # empty between blocks
+    layers: Tuple[Layer, ...]
+    inputs: Tuple[str, ...]
+    outputs: Tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -88,6 +105,24 @@ class Graph:
         """Whether some layer is an attention, for which frameworks may have several kernels."""
         return any(layer.kind in ("attention", "self_attention") for layer in self.layers)
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether some layers form a block."""
+        return any(layer.block for layer in self.layers)
+
+    def segments(self) -> List[Segment]:
+        """The layers block by block, in their order."""
+        runs = [(block, tuple(run)) for block, run in itertools.groupby(self.layers, lambda layer: layer.block)]
+        segments: List[Segment] = []
+        needed = {self.layers[-1].name}
+        for block, layers in reversed(runs):
+            own = [layer.name for layer in layers]
+            taken = {name for layer in layers for name in layer.inputs} - set(own)
+            outputs = tuple(name for name in own if name in needed)
+            segments.insert(0, Segment(block, layers, tuple(sorted(taken)), outputs))
+            needed |= taken
+        return segments
+
     def without_dropout(self) -> "Graph":
         """The same graph with every random layer at rate 0, so that frameworks can be compared number by number."""
         layers = tuple(
@@ -108,10 +143,20 @@ class Builder:
         self.name, self.input_shape, self.loss = name, tuple(input_shape), loss
         self.layers: Dict[str, Layer] = {}
         self.last = INPUT
+        self.current_block = ""
 
     def graph(self) -> Graph:
         """The finished graph."""
         return Graph(self.name, self.input_shape, tuple(self.layers.values()), self.loss)
+
+    @contextlib.contextmanager
+    def block(self, name: str) -> Iterator[None]:
+        """The layers that are added meanwhile form a block of that name."""
+        self.current_block = name
+        try:
+            yield
+        finally:
+            self.current_block = ""
 
     def shape(self, name: str) -> Shape:
         """The shape that a layer, or the input, gives."""
@@ -128,7 +173,8 @@ class Builder:
             layer = KINDS[kind]([self.shape(input_) for input_ in names], **options)
         except (GraphError, TypeError, KeyError) as error:
             raise GraphError("%s: %s" % (name, error)) from error
-        self.layers[name] = Layer(name, kind, names, layer.shape, layer.options, layer.weights, layer.buffers)
+        parts = (layer.shape, layer.options, layer.weights, layer.buffers)
+        self.layers[name] = Layer(name, kind, names, *parts, block=self.current_block)
         self.last = name
         return name
 

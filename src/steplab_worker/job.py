@@ -76,6 +76,7 @@ class TrialJob:
     seed: int
     augment: str = "none"
     precision: str = "float32"  # of products; weights, their updates and the loss are float32 in any case
+    recompute: bool = False  # whether blocks keep their inputs only and run forward again in backward
     learns: bool = True  # whether weights change; if not, nothing is exchanged
     own: Dict[str, Level] = field(default_factory=dict)  # what only its kind is told
     network_file: str = ""  # where the network is described, if it is an extension

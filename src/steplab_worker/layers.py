@@ -26,7 +26,7 @@ class GraphError(ValueError):
 
 
 @dataclass(frozen=True)
-class Made:
+class LayerSpec:
     """What a kind makes of its inputs: output shape, options written out, trainable weights, other state."""
 
     shape: Shape
@@ -73,7 +73,7 @@ def conv(
     padding: Padding = "valid",
     groups: int = 1,
     bias: bool = True,
-) -> Made:
+) -> LayerSpec:
     """Cross-correlation with zero padding; weight (filters, channels/groups, *kernel).
 
     Channels and filters are cut into `groups` consecutive parts; part g of the channels feeds part g of the filters.
@@ -87,42 +87,44 @@ def conv(
     if bias:
         weights["bias"] = (filters,)
     options = {"filters": filters, "kernel": kernel, "stride": stride, "padding": pads, "groups": groups, "bias": bias}
-    return Made((filters, *_slide(extents, kernel, stride, pads)), options, weights)
+    return LayerSpec((filters, *_slide(extents, kernel, stride, pads)), options, weights)
 
 
-def dense(shapes: List[Shape], units: int, bias: bool = True) -> Made:
+def dense(shapes: List[Shape], units: int, bias: bool = True) -> LayerSpec:
     """x·Wᵀ + b over the last dimension; weight (units, features)."""
     (shape,) = _inputs(shapes, 1)
     _positive(units=units)
     weights: Dict[str, Shape] = {"weight": (units, shape[-1])}
     if bias:
         weights["bias"] = (units,)
-    return Made((*shape[:-1], units), {"units": units, "bias": bias}, weights)
+    return LayerSpec((*shape[:-1], units), {"units": units, "bias": bias}, weights)
 
 
-def pool(shapes: List[Shape], kernel: Window, stride: Union[Window, None] = None, padding: Padding = "valid") -> Made:
+def pool(
+    shapes: List[Shape], kernel: Window, stride: Union[Window, None] = None, padding: Padding = "valid"
+) -> LayerSpec:
     """Maximum or mean of each whole window; padding is never the maximum and does not count in the mean."""
     channels, *extents = _features(shapes)
     kernel, stride, pads = _window(len(extents), kernel, kernel if stride is None else stride, padding)
     if any(max(pair) >= k for pair, k in zip(pads, kernel)):
         raise GraphError("padding as wide as the window leaves windows without any input")
     shape = (channels, *_slide(extents, kernel, stride, pads))
-    return Made(shape, {"kernel": kernel, "stride": stride, "padding": pads})
+    return LayerSpec(shape, {"kernel": kernel, "stride": stride, "padding": pads})
 
 
-def adaptive_avg_pool(shapes: List[Shape], outputs: Window) -> Made:
+def adaptive_avg_pool(shapes: List[Shape], outputs: Window) -> LayerSpec:
     """Mean over the windows of `adaptive_bins`, per dimension; more outputs than inputs repeat elements."""
     channels, *extents = _features(shapes)
     outputs = _per_dimension(outputs, len(extents))
-    return Made((channels, *outputs), {"outputs": outputs})
+    return LayerSpec((channels, *outputs), {"outputs": outputs})
 
 
-def global_avg_pool(shapes: List[Shape]) -> Made:
+def global_avg_pool(shapes: List[Shape]) -> LayerSpec:
     """Mean over all positions: (channels, …) becomes (channels,)."""
-    return Made(_features(shapes)[:1])
+    return LayerSpec(_features(shapes)[:1])
 
 
-def batch_norm(shapes: List[Shape], epsilon: float = 1e-5, momentum: float = 0.1) -> Made:
+def batch_norm(shapes: List[Shape], epsilon: float = 1e-5, momentum: float = 0.1) -> LayerSpec:
     """Per channel over batch and positions: (x − mean)/sqrt(biased variance + epsilon)·weight + bias.
 
     After each training step running = (1 − momentum)·running + momentum·batch, with the unbiased variance (n/(n−1));
@@ -131,16 +133,16 @@ def batch_norm(shapes: List[Shape], epsilon: float = 1e-5, momentum: float = 0.1
     (shape,) = _inputs(shapes, 1)
     channels = shape[:1]
     options = {"epsilon": float(epsilon), "momentum": float(momentum)}
-    return Made(shape, options, {"weight": channels, "bias": channels}, {"mean": channels, "variance": channels})
+    return LayerSpec(shape, options, {"weight": channels, "bias": channels}, {"mean": channels, "variance": channels})
 
 
-def layer_norm(shapes: List[Shape], epsilon: float = 1e-5) -> Made:
+def layer_norm(shapes: List[Shape], epsilon: float = 1e-5) -> LayerSpec:
     """Per sample and position over the last dimension: (x − mean)/sqrt(biased variance + epsilon)·weight + bias."""
     (shape,) = _inputs(shapes, 1)
-    return Made(shape, {"epsilon": float(epsilon)}, {"weight": shape[-1:], "bias": shape[-1:]})
+    return LayerSpec(shape, {"epsilon": float(epsilon)}, {"weight": shape[-1:], "bias": shape[-1:]})
 
 
-def activation(shapes: List[Shape], function: str) -> Made:
+def activation(shapes: List[Shape], function: str) -> LayerSpec:
     """Element-wise: relu max(x, 0), with gradient 0 at 0; tanh; sigmoid 1/(1+exp(−x)); silu x·sigmoid(x).
 
     gelu x·(1+erf(x/√2))/2 and gelu_tanh x·(1+tanh(√(2/π)·(x+0.044715·x³)))/2 (D. Hendrycks, K. Gimpel, "Gaussian error
@@ -149,51 +151,51 @@ def activation(shapes: List[Shape], function: str) -> Made:
     (shape,) = _inputs(shapes, 1)
     if function not in ACTIVATIONS:
         raise GraphError("unknown activation %r; known: %s" % (function, ", ".join(ACTIVATIONS)))
-    return Made(shape, {"function": function})
+    return LayerSpec(shape, {"function": function})
 
 
-def dropout(shapes: List[Shape], rate: float) -> Made:
+def dropout(shapes: List[Shape], rate: float) -> LayerSpec:
     """In training each element is 0 with probability rate, the others are divided by 1 − rate; otherwise identity."""
     (shape,) = _inputs(shapes, 1)
     if not 0 <= rate < 1:
         raise GraphError("a rate must be from 0 to below 1, not %r" % (rate,))
-    return Made(shape, {"rate": float(rate)})
+    return LayerSpec(shape, {"rate": float(rate)})
 
 
-def drop_path(shapes: List[Shape], rate: float) -> Made:
+def drop_path(shapes: List[Shape], rate: float) -> LayerSpec:
     """Dropout of whole samples (stochastic depth): one draw for all elements of a sample."""
     return dropout(shapes, rate)
 
 
-def add(shapes: List[Shape]) -> Made:
+def add(shapes: List[Shape]) -> LayerSpec:
     """Sum of two or more inputs of the same shape."""
     if len(shapes) < 2 or len(set(shapes)) != 1:
         raise GraphError("cannot add shapes %s" % ", ".join(map(str, shapes)))
-    return Made(shapes[0])
+    return LayerSpec(shapes[0])
 
 
-def multiply(shapes: List[Shape]) -> Made:
+def multiply(shapes: List[Shape]) -> LayerSpec:
     """Product of two inputs; the second has the same shape, or is (channels,) and scales each channel of the first."""
     first, second = _inputs(shapes, 2)
     if second not in (first, first[:1]):
         raise GraphError("cannot multiply %r by %r" % (first, second))
-    return Made(first)
+    return LayerSpec(first)
 
 
-def scale(shapes: List[Shape], initial: float = 1.0) -> Made:
+def scale(shapes: List[Shape], initial: float = 1.0) -> LayerSpec:
     """Product with one trainable number, which begins at `initial`."""
     (shape,) = _inputs(shapes, 1)
-    return Made(shape, {"initial": float(initial)}, {"weight": (1,)})
+    return LayerSpec(shape, {"initial": float(initial)}, {"weight": (1,)})
 
 
-def concat(shapes: List[Shape]) -> Made:
+def concat(shapes: List[Shape]) -> LayerSpec:
     """Inputs one after the other along the channels."""
     if len({shape[1:] for shape in shapes}) != 1:
         raise GraphError("cannot concatenate shapes %s along the channels" % ", ".join(map(str, shapes)))
-    return Made((sum(shape[0] for shape in shapes), *shapes[0][1:]))
+    return LayerSpec((sum(shape[0] for shape in shapes), *shapes[0][1:]))
 
 
-def attention(shapes: List[Shape], heads: int = 1, scale: Union[float, None] = None) -> Made:
+def attention(shapes: List[Shape], heads: int = 1, scale: Union[float, None] = None) -> LayerSpec:
     """Self-attention of three inputs, query, key and value, each (channels, positions…), without weights of its own.
 
     Channels are cut into `heads` consecutive parts; per head, out[:, i] = Σ_j softmax_j(scale·q[:, i]·k[:, j])·v[:, j]
@@ -206,40 +208,40 @@ def attention(shapes: List[Shape], heads: int = 1, scale: Union[float, None] = N
     if query[0] % heads or value[0] % heads:
         raise GraphError("%d heads do not divide %d and %d channels" % (heads, query[0], value[0]))
     factor = (query[0] // heads) ** -0.5 if scale is None else float(scale)
-    return Made(value, {"heads": heads, "scale": factor})
+    return LayerSpec(value, {"heads": heads, "scale": factor})
 
 
-def flatten(shapes: List[Shape]) -> Made:
+def flatten(shapes: List[Shape]) -> LayerSpec:
     """All elements of a sample as one vector."""
     (shape,) = _inputs(shapes, 1)
-    return Made((size(shape),))
+    return LayerSpec((size(shape),))
 
 
-def reshape(shapes: List[Shape], shape: Sequence[int]) -> Made:
+def reshape(shapes: List[Shape], shape: Sequence[int]) -> LayerSpec:
     """The same elements in the same order under another shape."""
     (given,), wanted = _inputs(shapes, 1), tuple(shape)
     if size(wanted) != size(given) or min(wanted) < 1:
         raise GraphError("cannot reshape %r to %r" % (given, wanted))
-    return Made(wanted, {"shape": wanted})
+    return LayerSpec(wanted, {"shape": wanted})
 
 
-def upsample(shapes: List[Shape], factor: Window) -> Made:
+def upsample(shapes: List[Shape], factor: Window) -> LayerSpec:
     """Each element repeated `factor` times along each spatial dimension: out[i] = in[i // factor]."""
     channels, *extents = _features(shapes)
     factor = _per_dimension(factor, len(extents))
-    return Made((channels, *(n * f for n, f in zip(extents, factor))), {"factor": factor})
+    return LayerSpec((channels, *(n * f for n, f in zip(extents, factor))), {"factor": factor})
 
 
-def embedding(shapes: List[Shape], tokens: int, width: int) -> Made:
+def embedding(shapes: List[Shape], tokens: int, width: int) -> LayerSpec:
     """Row t of the weight for each token t, a whole number below `tokens`: (positions,) becomes (positions, width)."""
     (shape,) = _inputs(shapes, 1)
     _positive(tokens=tokens, width=width)
     if len(shape) != 1:
         raise GraphError("needs tokens along one dimension, not samples of shape %r" % (shape,))
-    return Made((*shape, width), {"tokens": tokens, "width": width}, {"weight": (tokens, width)})
+    return LayerSpec((*shape, width), {"tokens": tokens, "width": width}, {"weight": (tokens, width)})
 
 
-def position_embedding(shapes: List[Shape], rows: Union[int, None] = None) -> Made:
+def position_embedding(shapes: List[Shape], rows: Union[int, None] = None) -> LayerSpec:
     """Row floor(i·rows/positions) of the weight added to position i; weight (rows, width).
 
     By default there is a row for each position; two rows are the two segments of a pair of texts.
@@ -248,30 +250,30 @@ def position_embedding(shapes: List[Shape], rows: Union[int, None] = None) -> Ma
     rows = positions if rows is None else rows
     if not 1 <= rows <= positions:
         raise GraphError("%d rows for %d positions: from 1 to one each" % (rows, positions))
-    return Made((positions, width), {"rows": rows}, {"weight": (rows, width)})
+    return LayerSpec((positions, width), {"rows": rows}, {"weight": (rows, width)})
 
 
-def class_token(shapes: List[Shape]) -> Made:
+def class_token(shapes: List[Shape]) -> LayerSpec:
     """A trainable row before the first position; weight (1, width)."""
     positions, width = _sequence(shapes)
-    return Made((positions + 1, width), {}, {"weight": (1, width)})
+    return LayerSpec((positions + 1, width), {}, {"weight": (1, width)})
 
 
-def sequence(shapes: List[Shape]) -> Made:
+def sequence(shapes: List[Shape]) -> LayerSpec:
     """The positions one after the other, each with its channels: (channels, …) becomes (positions, channels)."""
     channels, *extents = _features(shapes)
-    return Made((size(extents), channels))
+    return LayerSpec((size(extents), channels))
 
 
-def part(shapes: List[Shape], start: int, stop: int) -> Made:
+def part(shapes: List[Shape], start: int, stop: int) -> LayerSpec:
     """Entries `start` up to, not including, `stop` of the first dimension: channels, or positions of a sequence."""
     (shape,) = _inputs(shapes, 1)
     if not 0 <= start < stop <= shape[0]:
         raise GraphError("entries %d to %d are not within the %d of %r" % (start, stop, shape[0], shape))
-    return Made((stop - start, *shape[1:]), {"start": start, "stop": stop})
+    return LayerSpec((stop - start, *shape[1:]), {"start": start, "stop": stop})
 
 
-def self_attention(shapes: List[Shape], heads: int, causal: bool = False) -> Made:
+def self_attention(shapes: List[Shape], heads: int, causal: bool = False) -> LayerSpec:
     """Multi-head attention of a sequence to itself; queries, keys and values stand side by side, (positions, 3·width).
 
     Each third is cut into `heads` consecutive parts of d; per head, out[i] = Σ_j softmax_j(q[i]·k[j]/√d)·v[j] over all
@@ -281,16 +283,16 @@ def self_attention(shapes: List[Shape], heads: int, causal: bool = False) -> Mad
     _positive(heads=heads)
     if packed % (3 * heads):
         raise GraphError("%d features are not three times a width that %d heads divide" % (packed, heads))
-    return Made((positions, packed // 3), {"heads": heads, "causal": bool(causal)})
+    return LayerSpec((positions, packed // 3), {"heads": heads, "causal": bool(causal)})
 
 
-def tied_dense(shapes: List[Shape], to: str, units: int) -> Made:
+def tied_dense(shapes: List[Shape], to: str, units: int) -> LayerSpec:
     """x·Wᵀ over the last dimension, W being the weight of the layer `to`, (units, features): trained in both places."""
     (shape,) = _inputs(shapes, 1)
-    return Made((*shape[:-1], units), {"to": to, "units": units})
+    return LayerSpec((*shape[:-1], units), {"to": to, "units": units})
 
 
-KINDS: Dict[str, Callable[..., Made]] = {
+KINDS: Dict[str, Callable[..., LayerSpec]] = {
     "conv": conv,
     "dense": dense,
     "max_pool": pool,

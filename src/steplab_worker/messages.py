@@ -16,7 +16,7 @@ Version history
 1  first typed version
 2  several hosts: a machine's boot, a host's busy time, a member's device
 3  trials of kind `exchange`: where the first rank listens
-4  seconds of layers by layer, not row by row
+4  seconds of layers by layer, not row by row; whether blocks are recomputed; what was compiled
 """
 
 from __future__ import annotations
@@ -197,6 +197,14 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Compiled:
+    """What a framework compiled in a trial: seconds, and why it did so once more, for each time."""
+
+    seconds: float = field(metadata=SECONDS)
+    again: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The raw times of one trial in one rank, the last loss, and how layers and overlap were measured."""
 
@@ -204,6 +212,7 @@ class Measurement:
     loss: float = field(metadata=ANY_FLOAT)
     layers: Optional[Dict[str, LayerSeconds]] = None
     methods: Dict[str, str] = field(default_factory=dict)
+    compiled: Optional[Compiled] = None  # None if nothing was, or if nobody can tell
 
     def __post_init__(self) -> None:
         if "native" not in self.modes:

@@ -130,7 +130,8 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
         session.placement = adapter.group.placement
         try:
             measurement = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
-            measurement = replace(measurement, methods={**measurement.methods, **session.kernels()})
+            methods = {**measurement.methods, **session.kernels()}
+            measurement = replace(measurement, methods=methods, compiled=session.compiled())
         finally:
             session.close()
     finally:

@@ -10,8 +10,8 @@ import pytest
 
 import steplab
 from steplab.api.measuring.adaptive import AdaptiveStudy
-from steplab.api.measuring.durations import Shape
-from steplab.api.measuring.noise_memory import Scatter, remember_noise, remembered_noise
+from steplab.api.measuring.noise_memory import NOISE, Scatter
+from steplab.api.measuring.shape_memory import Shape
 from steplab.design.plan import plan
 from steplab.store.choices import read_batches
 from steplab.store.paths import StudyFolder
@@ -155,12 +155,12 @@ def test_a_pilot_tells_what_a_design_will_see(tmp_path: Path, monkeypatch: pytes
 
 def test_the_noise_of_this_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPLAB_HOME", str(tmp_path / "home"))
-    remember_noise({Shape("synthetic", "lenet5", 1): Scatter(10.0, 0.4)})
-    remember_noise({Shape("synthetic", "lenet5", 1): Scatter(10.0, 0.4)})
-    assert remembered_noise() == {Shape("synthetic", "lenet5", 1): Scatter(20.0, 0.8)}
+    NOISE.add({Shape("synthetic", "lenet5", 1): Scatter(10.0, 0.4)})
+    NOISE.add({Shape("synthetic", "lenet5", 1): Scatter(10.0, 0.4)})
+    assert NOISE.read() == {Shape("synthetic", "lenet5", 1): Scatter(20.0, 0.8)}
     path = tmp_path / "plain.toml"
     path.write_text(PLAIN)
     power = steplab.plan(path, tmp_path / "out").power
     assert power.noise == pytest.approx(0.2) and power.basis == "earlier studies on this machine"
     (tmp_path / "home" / "noise.json").write_text("[[1, 2]]")
-    assert remembered_noise() == {}
+    assert NOISE.read() == {}

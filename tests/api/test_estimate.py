@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import steplab
-from steplab.api.measuring import durations
-from steplab.api.measuring.durations import Shape, Took, remember, remembered
+from steplab.api.measuring.durations import DURATIONS, Took
 from steplab.api.measuring.estimate import STARTS, Expectation
 from steplab.api.measuring.run import _Learning
+from steplab.api.measuring.shape_memory import Shape
 from steplab.core.record import Head
 
 SLOW = {"framework": "jax", "network": "lenet5", "workers": 2}
@@ -67,9 +67,9 @@ def test_the_start_of_ranks_that_serve_many_trials_is_shared_among_them(expected
 
 def test_what_trials_took_is_remembered_for_the_next_study(expected: Expectation) -> None:
     shape = Shape("jax", "lenet5", 2)
-    remember({shape: Took(4, 4000.0, 40.0)})
-    remember({shape: Took(40, 40000.0, 400.0)})
-    assert remembered() == {shape: Took(20.0, 20000.0, 200.0)}
+    DURATIONS.add({shape: Took(4, 4000.0, 40.0)})
+    DURATIONS.add({shape: Took(40, 40000.0, 400.0)})
+    assert DURATIONS.read() == {shape: Took(20.0, 20000.0, 200.0)}
     later = Expectation(expected.study)
     assert seconds(later, SLOW) > 5 * seconds(expected, SLOW)
     assert later.basis == "earlier studies on this machine"
@@ -83,10 +83,10 @@ def test_what_trials_took_is_remembered_for_the_next_study(expected: Expectation
     ],
 )  # fmt: skip
 def test_a_damaged_memory_is_an_empty_one(expected: Expectation, content: str) -> None:
-    path = durations._file()
+    path = DURATIONS.file
     path.parent.mkdir(parents=True)
     path.write_text(content)
-    assert remembered() == {}
+    assert DURATIONS.read() == {}
 
 
 def test_a_run_tells_a_new_estimate_after_each_trial(study_file: Callable[..., Path], tmp_path: Path) -> None:

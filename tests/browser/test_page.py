@@ -18,7 +18,7 @@ from playwright.sync_api import Page
 from steplab.api.results.report_data import report_data
 from steplab.api.results.results import Results
 from steplab.models import load_model_class
-from steplab.planning.predict import predict_table
+from steplab.planning.predict import parse_configuration, predict_table
 from steplab.report.modelling import Judged
 from steplab.report.whatif import offer
 
@@ -120,8 +120,8 @@ def test_another_interval_is_that_of_predict_too(watch: Watch, rich: Path, rich_
     model = next(one.model for one in report_data(Results(rich), "generic").models.judged)
     row = pd.DataFrame([{"strategy": "sync", "batch_size": 500, "workers": 40}])
     (told,) = predict_table(model, row, 0.8)
-    # Three values of each factor are too few to tell the error beyond them, here and there.
-    assert number(page, "result-time", "low") == given(told.low) and told.low is None
+    # Three values of each factor give an interval beyond them, the same here and there.
+    assert number(page, "result-time", "low") == given(told.low) and told.low is not None
     page.fill("input[data-factor=workers]", "2")
     page.fill("input[data-factor=batch_size]", "48")
     (told,) = predict_table(model, row.assign(workers=2, batch_size=48), 0.8)
@@ -129,6 +129,25 @@ def test_another_interval_is_that_of_predict_too(watch: Watch, rich: Path, rich_
     assert number(page, "result-time", "high") == given(told.high)
     page.fill("input[data-factor=batch_size]", "500")
     assert "batch_size (measured 16 to 64)" in page.locator("#result-range").inner_text()
+
+
+def test_forecast_sliders_and_predict_agree_and_no_interval_begins_at_zero(
+    watch: Watch, rich: Path, rich_page: str, tmp_path: Path
+) -> None:
+    modelled, page = report_data(Results(rich)).models, watch(rich_page).page
+    band = modelled.forecasts[0]
+    saved, grid = tmp_path / "model.json", tmp_path / "grid.csv"
+    _steplab("fit", rich, "--model", band.name, "--out", saved)
+    others = parse_configuration(modelled.forecast_of)
+    pd.DataFrame([{**others, "workers": count} for count in band.workers]).to_csv(grid, index=False)
+    told = json.loads(_steplab("predict", saved, "--grid", grid, "--json"))["predictions"]
+    offered = offer(next(judged for judged in modelled.judged if judged.name == band.name))
+    assert len(told) == len(band.workers) and not all(row["inside"] for row in told)
+    for at, row in enumerate(told):
+        shown = page.evaluate("([model, row]) => predict(model, row, '0.9')", [offered, row["at"]])
+        for end, drawn in (("value", band.value), ("low", band.low), ("high", band.high)):
+            assert drawn[at] == pytest.approx(row[end], rel=1e-9) and shown[end] == pytest.approx(row[end], rel=1e-9)
+        assert 0 < row["low"] < row["value"] < row["high"]
 
 
 @pytest.mark.parametrize(("name", "shift"), [("auto", 0.0), ("generic", 0.0), ("linear", 0.0), ("linear", -1.0)])

@@ -126,6 +126,14 @@ def test_a_chart_says_what_it_leaves_out(six: Pages) -> None:
     assert "are shown" not in page.locator("#speed-up").inner_text()
 
 
+def test_headings_of_tables_are_whole_words_and_the_machine_has_units(six: Pages) -> None:
+    page = six[1280]
+    heads = "all => all.map(head => [head.innerText, head.clientHeight])"
+    assert [text for text, height in page.eval_on_selector_all("thead th", heads) if height > 60] == []
+    machine = page.locator("#provenance").inner_text()
+    assert "memory_bytes" not in machine and " GHz" in machine and "iB" in machine
+
+
 def test_the_answer_keeps_its_findings_beside_the_models(six: Pages) -> None:
     page = six[1280]
     answer = page.locator("#answer")

@@ -24,10 +24,10 @@ from steplab.store.tables import Tables
         ("export runs --table iter", "iterations"),
     ],
 )
-def test_values_are_completed(steplab: Callable[..., Any], words: str, offered: str) -> None:
+def test_values_are_completed(program: Callable[..., Any], words: str, offered: str) -> None:
     typed = f"steplab {words}"
     asked = {"_STEPLAB_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
-    assert offered in steplab(env={**os.environ, **asked}).out.split()
+    assert offered in program(env={**os.environ, **asked}).out.split()
 
 
 def test_the_lists_are_those_of_the_program() -> None:
@@ -36,8 +36,8 @@ def test_the_lists_are_those_of_the_program() -> None:
     assert "linear,hybrid" in complete_models("linear,h")
 
 
-def test_a_mistyped_command_or_option_is_answered_with_the_nearest(steplab: Callable[..., Any]) -> None:
-    ran = steplab("analyse", "runs")
+def test_a_mistyped_command_or_option_is_answered_with_the_nearest(program: Callable[..., Any]) -> None:
+    ran = program("analyse", "runs")
     assert (ran.code, "Did you mean 'analyze'?" in ran.err) == (2, True)
-    ran = steplab("run", "study.toml", "--dryrun")
+    ran = program("run", "study.toml", "--dryrun")
     assert (ran.code, "--dry-run" in ran.err) == (2, True)

@@ -131,20 +131,20 @@ def net() -> Iterator[None]:
 
 
 @pytest.fixture
-def call(tmp_path: Path, in_process: Callable[..., SimpleNamespace], steplab: Callable[..., Any]) -> Callable[..., Any]:
+def call(tmp_path: Path, in_process: Callable[..., Any], program: Callable[..., Any]) -> Callable[..., Any]:
     """Call a command on the stranger's folder."""
 
     def ran(line: str) -> Any:
         words = line.format(folder=tmp_path / "folder", out=tmp_path / "out").split()
         if words[0] == "serve":
             return _served(words)
-        return (steplab if words[0] in OUTSIDE_STARTS else in_process)(*words)
+        return (program if words[0] in OUTSIDE_STARTS else in_process)(*words)
 
     return ran
 
 
 @pytest.fixture
-def refused(tmp_path: Path, in_process: Callable[..., SimpleNamespace]) -> Callable[..., Any]:
+def refused(tmp_path: Path, in_process: Callable[..., Any]) -> Callable[..., Any]:
     """Call a command that must refuse before it starts or listens: it needs no process of its own."""
     return lambda line: in_process(*line.format(folder=tmp_path / "folder", out=tmp_path / "out").split())
 

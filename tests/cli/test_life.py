@@ -53,6 +53,7 @@ def test_a_comparison_on_a_terminal_has_a_bar_with_its_share_and_time(
     bars = [line for line in screen.lines if "fitting" in line]
     assert any(re.search(r"━.* \d+% \d:\d\d:\d\d .*fitting", line) for line in bars), screen.lines[:20]
     assert max(map(len, bars)) <= 80
+    assert not any("note:" in line for line in bars)  # what is assumed stands below the bar, not in it
 
 
 def test_a_fit_on_a_terminal_shows_what_it_does(times: Path, on_terminal: Callable[..., Any]) -> None:

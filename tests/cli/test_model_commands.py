@@ -53,10 +53,22 @@ def test_fit_then_predict(steplab, csv, tmp_path):
     near, far = json.loads(steplab("predict", model, *asked, "--json").stdout)["predictions"]
     assert near["low"] < 1.9 < near["high"]
     assert near["inside"] and not far["inside"]
-    # From three counts of workers nobody can tell how the error grows beyond them.
-    assert (far["low"], far["high"]) == (None, None) and "no interval can be given" in far["note"]
+    # From three counts of workers the interval beyond them is wide, and holds the law that the table was made of.
+    assert far["low"] < (0.2 + 0.1 * 16) / 8 + 1 < far["high"] and far["note"] == ""
     told = steplab("predict", model, *asked)
-    assert "OUTSIDE: workers" in told.stdout and "too few values of workers" in told.stderr
+    assert "OUTSIDE: workers" in told.stdout and "intervals there are learned by extrapolating inside" in told.stderr
+
+
+def test_from_two_counts_the_prediction_has_no_interval_and_says_why(steplab, csv, tmp_path):
+    few, model = tmp_path / "few.csv", tmp_path / "model.json"
+    rows = pd.read_csv(csv)
+    rows[rows["workers"] < 4].to_csv(few, index=False)
+    steplab("fit", few, "--target", "Time (s)", "--model", "hybrid", "--out", model)
+    asked = ("predict", model, "--at", "batch_size=16,workers=8")
+    (far,) = json.loads(steplab(*asked, "--json").stdout)["predictions"]
+    assert (far["low"], far["high"]) == (None, None) and "no interval can be given" in far["note"]
+    told = steplab(*asked)
+    assert "too few values of workers" in told.stderr and "intervals there are learned" not in told.stderr
 
 
 def test_a_penalty_asks_for_the_generic_model(steplab, csv):

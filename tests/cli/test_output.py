@@ -54,9 +54,9 @@ def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 def test_levels_that_look_like_markup_are_shown_as_they_are(
-    imported: Callable[..., Path], steplab: Callable[..., Any]
+    imported: Callable[..., Path], program: Callable[..., Any]
 ) -> None:
-    ran = steplab("analyze", imported(*MARKUP))
+    ran = program("analyze", imported(*MARKUP))
     assert ran.code == 0
     assert all(level in ran.out for level in MARKUP)
 
@@ -78,22 +78,22 @@ def test_a_progress_bar_shows_levels_as_they_are(capsys: pytest.CaptureFixture[s
 
 
 def test_a_study_with_markup_in_its_name_and_levels_runs(
-    steplab: Callable[..., Any], study_file: Callable[..., Path]
+    program: Callable[..., Any], study_file: Callable[..., Path]
 ) -> None:
-    ran = steplab("run", study_file(environment=["[/red]", ":fire:"]), "--out", "[/out]")
+    ran = program("run", study_file(environment=["[/red]", ":fire:"]), "--out", "[/out]")
     assert "[/red]" in ran.err
 
 
 def test_what_would_steer_a_terminal_is_shown_as_codes(
-    imported: Callable[..., Path], steplab: Callable[..., Any]
+    imported: Callable[..., Path], program: Callable[..., Any]
 ) -> None:
-    ran = steplab("analyze", imported(STEERING, "calm"))
+    ran = program("analyze", imported(STEERING, "calm"))
     assert SHOWN in ran.out
     assert not set(STEERING) - set(SHOWN) & set(ran.out + ran.err)
 
 
-def test_json_holds_the_levels_themselves_in_codes(imported: Callable[..., Path], steplab: Callable[..., Any]) -> None:
-    ran = steplab("analyze", imported(STEERING, "calm"), "--json")
+def test_json_holds_the_levels_themselves_in_codes(imported: Callable[..., Path], program: Callable[..., Any]) -> None:
+    ran = program("analyze", imported(STEERING, "calm"), "--json")
     assert not set(STEERING) - set(SHOWN) & set(ran.out)
     assert STEERING in {group["factors"]["label"] for group in ran.json["groups"]}
 

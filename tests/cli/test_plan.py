@@ -36,6 +36,12 @@ def test_workers_tells_where_one_more_stops_paying(in_process: Call, model: Path
     assert shown.code == 0 and "<- enough" in shown.out and "EUR/million" in shown.out
 
 
+def test_workers_that_are_too_far_outside_to_plan_with_are_named(in_process: Call, model: Path) -> None:
+    shown = in_process("plan", "workers", model, "--fix", "batch_size=16", "--workers", "1|2|4|5000", "--worth", "0.01")
+    assert "4 workers still pay" in shown.out and "<- still pays" in shown.out
+    assert "not planned with: 5000, too far outside (workers was measured at 1 to 8)" in " ".join(shown.out.split())
+
+
 def test_deadline_gives_probabilities(in_process: Call, model: Path) -> None:
     words = ("plan", "deadline", model, "--samples", 60000, "--epochs", 2, "--by", "60s")
     told = in_process(*words, "--json").json

@@ -126,6 +126,9 @@ def test_a_training_says_first_who_reached_the_target(tmp_path: Path, on_termina
     text = _text(on_terminal("analyze", folder))
     assert text.startswith("The target accuracy of 80 % was reached soonest with learn_epochs 1.0: after 2 epochs and")
     assert text.index("Never reached it in 4 epochs: learn_epochs 50.0") < text.index("the highest throughput")
+    assert "does more samples/s" not in text  # both cost the same
+    table = _text(on_terminal("analyze", folder, "--section", "accuracy"))
+    assert "target 80 %" in table and re.search(r"1\.0 +3 of 3 +2 +[\d.]+ m?s +[\d.]+–[\d.]+ m?s +\d\d\.\d %", table)
 
 
 def test_an_inference_says_its_latencies(tmp_path: Path, on_terminal: Show) -> None:

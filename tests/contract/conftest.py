@@ -29,6 +29,7 @@ class Ranks:
     def __init__(self, folder: Path) -> None:
         self.folder, self.pool = folder, Pool([])
         self.references: dict[str, dict[str, Any]] = {}
+        self.alone: dict[str, dict[str, Any]] = {}  # weights of ranks that train alone
 
     def run(self, framework: str, proof: dict[str, Any], workers: int = 1, **said: Any) -> list[dict[str, Any]]:
         """What each rank found; a rank or an environment that fails, fails the test."""
@@ -56,7 +57,9 @@ class Ranks:
         path = self.folder / f"{proof}-{said['network']}.npz"
         if str(path) not in self.references:
             asked = {"proof": proof, "reference": str(path), "write": True}
-            (self.references[str(path)],) = self.run("torch", asked, **{**said, "precision": "float32"})
+            (self.references[str(path)],) = self.run(
+                "torch", asked, **{**said, "precision": "float32", "recompute": False}
+            )
         (found,) = self.run(framework, {"proof": proof, "reference": str(path), "write": False}, **said)
         return self.references[str(path)], found
 
@@ -78,6 +81,8 @@ def trial_job(
     optimizer: str = "sgd",
     learning_rate: float = 0.002,
     precision: str = "float32",
+    recompute: bool = False,
+    strategy: str = "",
 ) -> TrialJob:
     """The job of a proof, at a network's usual input unless a shape is given."""
     known = None if network.startswith("every-kind") else catalogue.network_module(network)
@@ -95,7 +100,7 @@ def trial_job(
         data_folder="",
         batch_size=batch_size,
         accumulate=accumulate,
-        strategy="sync" if accumulate == 1 else f"accumulate:{accumulate}",
+        strategy=strategy or ("sync" if accumulate == 1 else f"accumulate:{accumulate}"),
         optimizer=optimizer,
         learning_rate=learning_rate,
         loader_workers=0,
@@ -105,6 +110,7 @@ def trial_job(
         memory_limit_bytes=0,
         seed=1,
         precision=precision,
+        recompute=recompute,
         learns=kinds.named(kind).learns,
     )
 

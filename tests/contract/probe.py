@@ -241,6 +241,24 @@ def own_batches(job, number):
     return [(samples[mine], labels[mine]) for samples, labels in batches(job, number, rows)]
 
 
+def losses(job, session):
+    """This rank's losses over five native steps on batches of its own."""
+    session.enter("native")
+    return {"losses": run(session, own_batches(job, 5))}
+
+
+def shard_traffic(job, session):
+    """What PyTorch's sharded step says of its collectives, and the bytes that they made whole or were made from."""
+    session.enter("overlap")
+    for batch in own_batches(job, 2):
+        before = dict(session.collectives.moved)
+        session.step(batch, True)
+        seconds = session.communication()
+    moved = {name: after - before[name] for name, after in session.collectives.moved.items()}
+    held = sum(one.to_local().nbytes for one in session.module.parameters())
+    return {"moved": moved, "seconds": seconds, "held": held, "again": session.communication()}
+
+
 def flat(arrays):
     """All arrays as one row of numbers, in the order of their names."""
     return np.concatenate([arrays[key].ravel() for key in sorted(arrays)])
@@ -332,7 +350,7 @@ def bucket_order(job, session):
 def bucket_times(job, session):
     """What the session makes of buckets that it saw begin and end at these times."""
     session.enter("overlap")
-    session.buckets.stamps = [tuple(pair) for pair in json.loads(job.config["stamps"])]
+    session.collectives.stamps = [tuple(pair) for pair in json.loads(job.config["stamps"])]
     return {"communication": session.communication()}
 
 
@@ -366,6 +384,39 @@ def samples_slope(job, session):
     return {"whole": tape.gradient(loss, samples) is not None, "layer": tape.gradient(output, samples) is not None}
 
 
+def jax_blocks(job, session):
+    """How many blocks JAX marks for recomputation, and how many products a step compiles to."""
+    import jax
+
+    session.enter("phased")
+    (batch,) = batches(job, 1, job.batch_size)
+    session.load(batch)
+    given = session.trained, session.own[0], session.batch, np.uint32(1)
+    traced = str(jax.make_jaxpr(lambda *given: session.step_of.loss(*given[:3], session.step_of.key(given[3])))(*given))
+    program = session.programs.native(False, True)
+    arguments = session.trained, session.moments, session.own, batch, np.uint32(1)
+    return {
+        "blocks": traced.count("= remat2["),
+        "products": program.lower(*arguments).as_text().count("dot_general"),
+    }
+
+
+def jax_shards(job, session):
+    """How often the program of a sharded step gathers and scatters, and how many numbers this rank keeps."""
+    import jax
+
+    from steplab_worker.adapters.jax.mesh import by_rank
+
+    session.enter("native")
+    (batch,) = own_batches(job, 1)
+    given = by_rank(session.mesh, jax.tree.map(jax.numpy.asarray, batch), stack=False)
+    arguments = session.trained, session.moments, session.own, given, np.uint32(1)
+    text = session.programs.native(True, True).lower(*arguments).as_text()
+    kept = sum(one.addressable_data(0).size for one in jax.tree.leaves(session.trained))
+    counts = {name: text.count(f'"stablehlo.{name}"') for name in ("all_gather", "reduce_scatter")}
+    return dict(counts, weights=len(session.trained), kept=kept)
+
+
 def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -393,7 +444,9 @@ def torch_buffers(job, session):
     session.enter("phased")
     for samples, labels in batches(job, 2, job.batch_size):
         phased_step(session)((samples + GROUPS[-1].rank, labels), True)
-    return {"buffers": {name: one.tolist() for name, one in session.state().items() if "running" in name}}
+    running = ((name, one) for name, one in session.state().items() if "running" in name)
+    # Layers that belong to a block are below it.
+    return {"buffers": {".".join(name.replace("/", ".").split(".")[-2:]): one.tolist() for name, one in running}}
 
 
 def prove(job, session, ask, rank):
@@ -410,6 +463,8 @@ def remember(group, rendezvous):
 
 PROOFS = {
     "curve": curve,
+    "losses": losses,
+    "shard_traffic": shard_traffic,
     "inference": inference,
     "training": training,
     "continuing": continuing,
@@ -421,6 +476,8 @@ PROOFS = {
     "bucket_times": bucket_times,
     "layer_loss": layer_loss,
     "samples_slope": samples_slope,
+    "jax_blocks": jax_blocks,
+    "jax_shards": jax_shards,
     "torch_buckets": torch_buckets,
     "torch_buffers": torch_buffers,
 }

@@ -138,8 +138,9 @@ def test_a_step_alone_is_one_without_exchange(ranks: Any, framework: str, tmp_pa
     assert np.linalg.norm(first["alone"] - second["alone"]) > 0.1 * step
 
 
-def test_chainer_averages_when_all_gradients_are_there_so_nothing_is_hidden(ranks: Any) -> None:
-    for found in ranks.run("chainer", {"proof": "averaging"}, workers=2, network="lenet5"):
+@pytest.mark.parametrize("framework", ["chainer"])
+def test_it_averages_when_all_gradients_are_there_so_nothing_is_hidden(ranks: Any, framework: str) -> None:
+    for found in ranks.run(framework, {"proof": "averaging"}, workers=2, network="lenet5"):
         assert found["missing"] == [0, 0]
 
 
@@ -203,8 +204,9 @@ def test_the_layers_loss_is_that_of_the_batch_at_hand(ranks: Any, framework: str
     assert found["slope"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_backward_in_parts_finds_no_slopes_that_the_whole_step_does_not(ranks: Any) -> None:
+@pytest.mark.parametrize("framework", ["tensorflow"])
+def test_backward_in_parts_finds_no_slopes_that_the_whole_step_does_not(ranks: Any, framework: str) -> None:
     # A compiled function's own backward would find those of the samples: another convolution of the first layer.
-    (found,) = ranks.run("tensorflow", {"proof": "samples_slope"}, network="lenet5")
+    (found,) = ranks.run(framework, {"proof": "samples_slope"}, network="lenet5")
     assert not found["whole"]
     assert not found["layer"]

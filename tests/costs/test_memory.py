@@ -5,7 +5,8 @@ import pytest
 from steplab.core import catalogue
 from steplab.core.errors import InputError
 from steplab.costs.builtin import builtin
-from steplab.costs.memory import RULES, largest_batch, memory
+from steplab.costs.kept_arrays import RULES
+from steplab.costs.memory import largest_batch, memory
 from steplab.costs.network import cost
 from steplab.costs.operation import Operation, Workload, from_graph
 from steplab_worker.layers import KINDS
@@ -73,13 +74,13 @@ def test_the_peak_holds_all_activations_at_least_or_all_gradients():
 
 def test_the_largest_batch_fits_and_one_more_does_not():
     for within in (10**6, 10**7, 10**9):
-        batch = largest_batch(lambda samples: builtin("lenet5", samples), "adam", within)
+        batch = largest_batch(lambda samples: memory(builtin("lenet5", samples), "adam"), within)
         assert memory(builtin("lenet5", batch), "adam").peak_bytes <= within
         assert memory(builtin("lenet5", batch + 1), "adam").peak_bytes > within
 
 
 def test_no_batch_fits_into_less_than_the_parameters():
-    assert largest_batch(lambda samples: builtin("lenet5", samples), "sgd", 4 * 61706) == 0
+    assert largest_batch(lambda samples: memory(builtin("lenet5", samples)), 4 * 61706) == 0
 
 
 def test_a_kind_that_is_not_known_is_said():

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from pages import FENCE, commands, files, typed
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.M | re.S)
 PAGES = sorted(page.stem for page in EXAMPLES.glob("*.md") if page.stem != "index")
-TIMEOUT_S = 900
 
 
-def typed(page: str, folder: Path) -> str:
+def output_of(page: str, folder: Path) -> str:
     """What the commands of a page print, in a folder with its files."""
     text = (EXAMPLES / f"{page}.md").read_text()
-    for _, title, body in FENCE.findall(text):
-        if title:
-            (folder / title).write_text(body)
-    lines = [line[2:] for kind, _, body in FENCE.findall(text) if kind == "console" for line in body.splitlines()]
-    return "".join(ended_well(line, folder) for line in lines)
-
-
-def ended_well(line: str, folder: Path) -> str:
-    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    variables = {**os.environ, "PATH": paths, "NO_COLOR": "1", "COLUMNS": "80", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    return done.stdout + done.stderr
+    for title, body in files(text):
+        (folder / title).write_text(body)
+    return "".join(typed(line, folder) for line in commands(text))
 
 
 def flat(text: str) -> str:
@@ -60,21 +44,21 @@ def test_a_page_ends_in_a_decision_of_one_sentence(page: str) -> None:
 
 
 def test_a_table_from_a_cluster(tmp_path: Path) -> None:
-    output = flat(typed("cluster", tmp_path))
+    output = flat(output_of("cluster", tmp_path))
     assert [line for line in shown("cluster") if line not in output] == []
     assert (tmp_path / "cluster.html").stat().st_size > 100_000
 
 
 @pytest.mark.framework("torch")
 def test_an_own_network(tmp_path: Path) -> None:
-    output = flat(typed("own-network", tmp_path))
+    output = flat(output_of("own-network", tmp_path))
     assert "module:networks:separable" in output
     assert [line for line in shown("own-network") if "FLOP" in line and line not in output] == []
 
 
 @pytest.mark.framework("torch")
 def test_trainings_to_a_target(tmp_path: Path) -> None:
-    output = flat(typed("train", tmp_path))
+    output = flat(output_of("train", tmp_path))
     assert "The target accuracy of 90 % was reached" in output
     assert "Never reached it in 8 epochs: batch_size 256" in output
 
@@ -83,5 +67,5 @@ def test_trainings_to_a_target(tmp_path: Path) -> None:
 @pytest.mark.framework("mxnet")
 @pytest.mark.parametrize(("page", "words"), [("frameworks", ("torch", "mxnet")), ("inference", ("p50", "p95", "p99"))])
 def test_two_frameworks(page: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    output = flat(typed(page, tmp_path))
+    output = flat(output_of(page, tmp_path))
     assert all(word in output for word in words)

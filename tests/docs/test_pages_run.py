@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
+from pages import commands, files, typed
 
 from steplab.cli import command_files
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.M | re.S)
+DOCS = Path(__file__).parents[2] / "docs"
 HANDMADE = sorted(page.stem for page in (DOCS / "commands").glob("*.md") if "console" in page.read_text())
 OTHERS = ["index.md", "costs.md", "data.md", "transformers.md"]
 
@@ -62,32 +57,6 @@ def make():
 """
 
 
-def commands(text: str) -> Iterator[str]:
-    """The commands in fenced blocks: lines that begin with `$ `, or with the program's name."""
-    for kind, _, body in FENCE.findall(text):
-        for line in body.splitlines():
-            if line.startswith("$ "):
-                yield line[2:]
-            elif kind != "console" and line.startswith("steplab "):
-                yield line
-
-
-def files(text: str) -> Iterator[tuple[str, str]]:
-    """The files that a page tells its reader to save."""
-    return ((title, body) for _, title, body in FENCE.findall(text) if title)
-
-
-def typed(line: str, folder: Path, timeout: float = 300) -> str:
-    """What a command prints; it must end well."""
-    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    variables = {**os.environ, "PATH": paths, "NO_COLOR": "1", "COLUMNS": "80", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=variables, capture_output=True, text=True, timeout=timeout, check=False
-    )
-    assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    return done.stdout
-
-
 def table() -> str:
     """Times by a law, for more workers than this machine has cores."""
     grid = product([4, 8, 16], [32, 64, 128], [1, 2, 8, 32], ["sync", "accumulate:4"])
@@ -99,7 +68,7 @@ def table() -> str:
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the pages of the commands presume: the ready studies, one that was run, its table, a model."""
     folder = tmp_path_factory.mktemp("shelf")
-    shutil.copytree(ROOT / "studies", folder / "studies")
+    shutil.copytree(DOCS.parent / "studies", folder / "studies")
     (folder / "studies" / "demo.toml").write_text(DEMO)
     typed("steplab run studies/demo.toml --out runs/demo", folder)
     typed("cp -r runs/demo runs/upgraded", folder)
@@ -177,27 +146,6 @@ def test_every_page_with_commands_is_run() -> None:
     assert shown - own <= set(OTHERS)
 
 
-@pytest.mark.framework("torch")
-def test_the_tutorial_word_by_word_in_an_empty_folder(tmp_path: Path) -> None:
-    text = (DOCS / "tutorial.md").read_text()
-    for name, body in files(text):
-        (tmp_path / name).write_text(body)
-    said = {line: typed(line, tmp_path, timeout=900) for line in commands(text)}
-    assert "18 trials: 6 configurations, 3 replicates" in said["steplab run workers.toml --dry-run"]
-    assert "36 ok, 0 failed" in typed("steplab status runs/workers", tmp_path)
-    assert "highest throughput" in said["steplab analyze runs/workers"]
-    assert "OUTSIDE" in said['steplab predict model.json --at "batch_size=256,workers=2,strategy=sync"']
-    assert (tmp_path / "report.html").stat().st_size > 100_000
-
-
-@pytest.mark.framework("torch")
-def test_the_session_of_the_readme(tmp_path: Path) -> None:
-    lines = [line for line in commands((ROOT / "README.md").read_text()) if line.startswith("steplab")]
-    assert len(lines) >= 9
-    for line in lines:
-        typed(line, tmp_path, timeout=900)
-
-
 def test_the_hosts_page_makes_a_net_that_is_listed_and_ended(desk: Path) -> None:
     """Its only command stays until it is ended, which this test does."""
     (line,) = commands((DOCS / "hosts.md").read_text())
@@ -208,8 +156,8 @@ def test_the_hosts_page_makes_a_net_that_is_listed_and_ended(desk: Path) -> None
         typed("steplab net down box", desk)
 
 
-def test_the_frameworks_page_names_real_environments() -> None:
+def test_the_frameworks_page_names_real_environments(tmp_path: Path) -> None:
     """Its commands would install every framework; their words are checked instead."""
     for line in commands((DOCS / "frameworks.md").read_text()):
         words = shlex.split(line, comments=True)
-        typed(" ".join([*words[:3], "--help"]), ROOT)
+        typed(" ".join([*words[:3], "--help"]), tmp_path)

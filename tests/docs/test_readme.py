@@ -61,6 +61,11 @@ def test_the_parts_stand_in_their_order() -> None:
     assert places == sorted(places)
 
 
+def test_the_platforms_are_said() -> None:
+    (said,) = re.findall(r"\*\*Platforms\.\*\*(.*?)\n\n", README, re.S)
+    assert all(system in said for system in ("Linux", "WSL", "macOS", "CUDA"))
+
+
 def test_the_session_has_ten_lines() -> None:
     (session,) = re.findall(r"^## A session\n```\n(.*?)^```$", README, re.M | re.S)
     assert len(session.splitlines()) == 10

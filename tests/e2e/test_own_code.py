@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -144,11 +145,22 @@ def study(room: Path, factors: str, rest: str = "") -> Path:
 
 
 @pytest.mark.framework("torch")
-def test_a_changed_network_is_another_trial(room: Path, steplab: Callable[..., Any]) -> None:
+def test_a_network_that_does_not_fit_its_data_is_told_on_a_screen(room: Path, on_terminal: Callable[..., Any]) -> None:
+    study(room, 'network = ["module:mine:make"]')
+    screen = on_terminal("run", "study.toml", "--dry-run")
+    assert (screen.code, screen.widest <= 80) == (1, True)
+    assert "module:mine:make does not take the samples of mnist (1x28x28): RuntimeError" in screen.text
+
+
+@pytest.mark.framework("torch")
+def test_a_changed_network_is_another_trial(
+    room: Path, steplab: Callable[..., Any], on_terminal: Callable[..., Any]
+) -> None:
     study(room, 'network = ["module:mine:for_mnist"]')
-    first = steplab("run", "study.toml", timeout=PATIENCE_S)
-    assert first.code == 0, first.err
-    assert f"module:mine:for_mnist: the ranks run code from {room}" in first.err
+    first = on_terminal("run", "study.toml")
+    assert first.code == 0, first.text
+    assert f"module:mine:for_mnist:theranksruncodefrom{room}" in "".join(first.text.split())  # however it is broken
+    assert "1 ok, 0 failed, 0 left of 1 trials in runs/own" in first.text
     same = steplab("run", "study.toml", "--dry-run", "--json", timeout=PATIENCE_S).json
     assert (same["left"], same["ok"]) == (0, 1)
     (record,) = records.all_records(StudyFolder(room / "runs/own"))
@@ -159,6 +171,7 @@ def test_a_changed_network_is_another_trial(room: Path, steplab: Callable[..., A
     changed = steplab("run", "study.toml", "--dry-run", "--json", timeout=PATIENCE_S).json
     assert (changed["left"], changed["ok"]) == (1, 0)
     assert changed["plan"][0]["trial"] != record.trial
+    assert re.search(r"1 left; estimated time", on_terminal("run", "study.toml", "--dry-run").text)
     assert steplab("status", "runs/own", "--json").json["left"] == 0, "of the code that was run; none is run to know it"
     roofline = steplab("roofline", "runs/own", "--machine", "a100", "--modules", room, timeout=PATIENCE_S)
     assert roofline.code == 1

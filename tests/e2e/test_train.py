@@ -72,7 +72,7 @@ def await_epoch(laboratory: subprocess.Popen[bytes], out: Path, epoch: int) -> P
     """Wait for the checkpoint of an epoch, or of a later one."""
     while not (found := [path for path in out.glob("checkpoints/*/epoch-*.npz") if int(path.stem[6:]) >= epoch]):
         assert laboratory.poll() is None, "it ended by itself"
-        time.sleep(0.005)
+        time.sleep(0.02)
     return max(found)
 
 

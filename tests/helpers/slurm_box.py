@@ -4,13 +4,15 @@ It needs Debian's `slurm-wlm` and `munge`, no systemd and no configuration of th
 folders are its own. All nodes have this machine's host name; they differ in SLURMD_NODENAME.
 
 Daemons leave their parent, and a `slurmstepd` outlives its daemon: it hides its variables, ignores SIGTERM and keeps
-trying to tell a controller that is gone. So whatever has the box's configuration or works in its folder is killed, by a
-keeper, which also does so when the box's owner was killed.
+trying to tell a controller that is gone. So whatever has the box's configuration, works in its folder, writes its logs
+or was started by such a process is killed, by a keeper, which also does so when the box's owner was killed. A box whose
+keeper was killed, too, is emptied by the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
@@ -27,6 +29,8 @@ from types import TracebackType
 import psutil
 
 PATIENCE_S = 180.0
+PREFIX, KEPT = "steplab-slurm-", "kept"  # of the folders; the file in each that its keeper has locked
+QUIET_LOOKS, LOOK_S = 5, 0.1  # a process between two programs is hard to see: nothing is left if nothing is for a while
 CONFIGURATION = """\
 ClusterName=box
 SlurmctldHost=localhost
@@ -67,13 +71,18 @@ class SlurmBox:
     """A cluster; `with` starts and ends it. `variables` is what commands need to find it."""
 
     def __init__(self, nodes: int = 4, cpus: int = 2) -> None:
+        sweep()
         self.nodes, self.cpus = nodes, cpus
-        self.folder = Path(tempfile.mkdtemp(prefix="steplab-slurm-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.configuration = self.folder / "slurm.conf"
         self.variables = {"SLURM_CONF": str(self.configuration)}
-        self.keeper = subprocess.Popen(
-            [sys.executable, __file__, self.folder], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
-        )
+        with (self.folder / "new").open("w") as kept:
+            fcntl.flock(kept, fcntl.LOCK_EX)  # the keeper inherits the lock, and has it as long as it lives
+            (self.folder / "new").rename(self.folder / KEPT)  # never there without being locked
+            self.keeper = subprocess.Popen(
+                [sys.executable, __file__, self.folder], stdin=subprocess.PIPE, start_new_session=True, cwd="/",
+                pass_fds=(kept.fileno(),),
+            )  # fmt: skip
 
     def __enter__(self) -> SlurmBox:
         try:
@@ -179,12 +188,26 @@ class SlurmBox:
 
 
 def in_box(folder: Path) -> Iterator[psutil.Process]:
-    """Every process of a box: what was told of its configuration, and what works in its folder."""
+    """Every process of a box, and what these have started."""
+    seen = {os.getpid()}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            told = process.environ().get("SLURM_CONF") == str(folder / "slurm.conf")
-            if process.pid != os.getpid() and (told or Path(process.cwd()).is_relative_to(folder)):
-                yield process
+            if process.pid not in seen and _belongs(process, folder):
+                for each in (process, *process.children(recursive=True)):
+                    if each.pid not in seen:
+                        seen.add(each.pid)
+                        yield each
+
+
+def _belongs(process: psutil.Process, folder: Path) -> bool:
+    """Whether it was told of the box's configuration, works in its folder, or is one of Slurm that writes its logs."""
+    if process.environ().get("SLURM_CONF") == str(folder / "slurm.conf"):
+        return True
+    if Path(process.cwd()).is_relative_to(folder):
+        return True
+    if not process.name().startswith(("slurm", "munge", "srun")):
+        return False
+    return any(Path(file.path).is_relative_to(folder) for file in process.open_files())
 
 
 def keep(folder: Path) -> None:
@@ -192,15 +215,30 @@ def keep(folder: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever ends the tests ends their owner, and so the box
     sys.stdin.read()
-    deadline = time.monotonic() + PATIENCE_S
-    while left := list(in_box(folder)):
+    empty(folder)
+
+
+def empty(folder: Path) -> None:
+    """End all that is in a box, and remove its folder."""
+    deadline, quiet = time.monotonic() + PATIENCE_S, 0
+    while quiet < QUIET_LOOKS:
+        left = list(in_box(folder))
         for process in left:
             with contextlib.suppress(psutil.Error):
                 process.kill()
+        quiet = 0 if left else quiet + 1
         if time.monotonic() > deadline:
             sys.exit(f"these do not end: {left}")
-        time.sleep(0.05)
+        time.sleep(LOOK_S)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Empty the boxes that nobody keeps any more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError), (folder / KEPT).open() as kept:
+            fcntl.flock(kept, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            empty(folder)
 
 
 def free_ports(count: int) -> list[int]:

@@ -222,7 +222,8 @@ def test_more_terms_than_rows_are_no_failure_of_the_judgement():
     few = [0, 9, 18, 27, 4, 13, 22, 31]
     model = Generic(extrinsic=("workers", "batch_size")).fit(X.iloc[few], y.iloc[few])
     assert np.isfinite(model.predict_interval(X)[0]).all()
-    made = slopes(model.expression_, {c: X[c].to_numpy()[:2] for c in X})
+    columns = {c: X[c].to_numpy()[:2] for c in X}
+    made = slopes(model.expression_, columns, model.expression_.predict(columns))
     jacobian = np.column_stack([slope.column for slope in made])
     known = evidence(jacobian, np.ones(2), np.array([1.0, 1.1]), np.ones(2), squared=True)
     assert covariance(known, None, bread(known)).shape == (len(made), len(made)) and len(made) > 2

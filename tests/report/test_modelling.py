@@ -187,7 +187,7 @@ def test_the_sentences_name_the_best_model_and_twice_the_measured_workers() -> N
     chosen = study()
     modelled = with_forecast(model_study(chosen, ["linear"], FOREVER_S), chosen, {"batch_size": 8.0})
     (best, evidence), (forecast, where) = modelled.sentences()
-    assert best.startswith("Of the models, linear predicts held-out trials best, ")
+    assert best.startswith("Inside the measured range, linear predicts held-out trials best, ")
     assert "lie in its 90 % intervals" in best
     assert forecast.startswith("With 8 workers (batch_size=8.0), linear predicts a step of ")
     assert forecast.endswith("nobody has measured more than 4.")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from steplab.runner.environments.registry import Environment
-from steplab.runner.ranks.channel import Said
+from steplab.runner.ranks.channel import Received
 from steplab.runner.ranks.conversation import Failure
 from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.site import Site
@@ -47,7 +47,7 @@ class PlayedGroup:
         default_factory=lambda: Environment("played", "synthetic", Path("/played/python"), "1", ("numpy==1",))
     )
     jobs: list[TrialJob] = field(default_factory=list)
-    inbox: deque[Said] = field(default_factory=deque)
+    inbox: deque[Received] = field(default_factory=deque)
     warmup: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -69,11 +69,11 @@ class PlayedGroup:
     def forget_logs(self) -> None:
         pass
 
-    def receive(self, deadline: float) -> Said | None:
+    def receive(self, deadline: float) -> Received | None:
         return self.inbox.popleft() if self.inbox else None
 
     def send(self, rank: int, message: Message) -> None:
-        self.inbox.append(Said(rank, self._answer(rank, message)))
+        self.inbox.append(Received(rank, self._answer(rank, message)))
 
     def _answer(self, rank: int, order: Message) -> Message:
         if isinstance(order, ReadClock):

@@ -110,6 +110,16 @@ def test_throttling_is_one_doubt_however_much_was_seen() -> None:
     assert not doubts(record(throttled=None))
 
 
+def test_a_network_that_was_compiled_again_is_doubted_and_its_time_is_known() -> None:
+    calm = record()
+    assert np.isnan(trial_row(calm)["compile_s"]) and trial_row(calm)["recompilations"] == 0
+    rank = calm.ranks[0].model_copy(update={"compile_s": 6.5, "recompiled": ["a size; of x", "a stride"]})
+    again = calm.model_copy(update={"ranks": [rank]})
+    row = trial_row(again)
+    assert (row["compile_s"], row["recompilations"], row["verdict"]) == (6.5, 2, "doubtful")
+    assert doubts(again)["recompilation"].endswith("compiled 2 times more, first because of a size, of x")
+
+
 def test_a_precision_that_was_not_reached_is_doubted() -> None:
     measure = {"iterations": 60, "warmup": 3, "precision": 0.001, "max_iterations": 60}
     assert "±0.1% was asked" in doubts(record(measure=measure))["precision"]

@@ -4,7 +4,8 @@ Two factors are confounded if their levels fall into blocks that share none: fra
 16 alone. Levels are connected by the configurations that have both; the blocks are the connected components of that
 graph (Searle: Linear Models, 1971, chapter 7: only within one can levels be compared). Numbers that overlap are not
 confounded: a random design that draws each of them once still tells their slope. A level that was measured with one
-level of another factor only, where others had more, is said too: averages compare it there alone.
+level of another factor only, where others had more, is said too: averages compare it there alone. Three factors and
+more can be confounded together: `jointly_confounded.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from steplab.analysis.jointly_confounded import Joint, jointly_confounded
 from steplab.analysis.labels import listed
 from steplab.core.trial import Level
 
@@ -42,9 +44,18 @@ class Confounded:
             "be either one's doing."
         )
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both factors."""
+        return self.first, self.second
+
+    def within(self, factors: Sequence[str]) -> bool:
+        """Whether both are among some factors."""
+        return set(self.names) <= set(factors)
+
     def compares(self, factor: str, level: Level, other: Level) -> bool:
         """Whether two levels of one of the factors lie in one block, so that they can be compared."""
-        at = (self.first, self.second).index(factor)
+        at = self.names.index(factor)
         return any(level in block[at] and other in block[at] for block in self.blocks)
 
 
@@ -69,39 +80,51 @@ class Independence:
 
     confounded: tuple[Confounded, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    joint: tuple[Joint, ...] = ()  # three factors and more, of which not all are confounded in pairs
 
     @property
     def sentences(self) -> list[str]:
         """What must be said of it."""
-        told = [pair.sentence for pair in self.confounded[:SHOWN]]
-        if self.gaps:
-            parts = listed([gap.words for gap in self.gaps])
+        # Pairs tell which levels; where they do not tell all, or are too many, one sentence stands for them.
+        together = [joint for joint in self.joint if not self._told_by_pairs(joint)]
+        apart = [pair for pair in self.confounded if not any(pair.within(joint.factors) for joint in together)]
+        told = [*(joint.sentence for joint in together), *(pair.sentence for pair in apart)][:SHOWN]
+        names = self.confounded_names  # of these no average is told
+        parts = listed([gap.words for gap in self.gaps if gap.factor not in names])
+        if parts:
             told.append(f"Not every combination was measured ({parts}): averages compare such levels there alone.")
         return told
 
     @property
     def confounded_names(self) -> tuple[str, ...]:
-        """The factors that are confounded with another one."""
-        return tuple(dict.fromkeys(name for pair in self.confounded for name in (pair.first, pair.second)))
+        """The factors that are confounded with others."""
+        pairs = [name for pair in self.confounded for name in pair.names]
+        return tuple(dict.fromkeys([*pairs, *(name for joint in self.joint for name in joint.factors)]))
+
+    def _told_by_pairs(self, joint: Joint) -> bool:
+        pairs = [pair for pair in self.confounded if pair.within(joint.factors)]
+        return len(pairs) <= SHOWN and set(joint.factors) <= {name for pair in pairs for name in pair.names}
 
     def compares(self, factor: str, level: Level, other: Level) -> bool:
         """Whether what differs between two levels is theirs alone."""
-        return all(
-            pair.compares(factor, level, other) for pair in self.confounded if factor in (pair.first, pair.second)
+        pairs = [pair.compares(factor, level, other) for pair in self.confounded if factor in pair.names]
+        return all(pairs) and all(
+            joint.compares(factor, level, other) for joint in self.joint if factor in joint.factors
         )
 
     def tells(self, factor: str) -> bool:
-        """Whether a factor is confounded with no other."""
+        """Whether a factor is confounded with no others."""
         return factor not in self.confounded_names
 
 
 def independence(configurations: Sequence[Mapping[str, Level]], factors: Iterable[str]) -> Independence:
-    """The pairs of factors that were not varied independently; a factor that some configurations lack is left out."""
+    """What was not varied independently; a factor that some configurations lack is left out."""
     names = [name for name in factors if _varies(configurations, name)]
     # Words before numbers: a framework was measured with a batch size, not the other way round.
     names.sort(key=lambda name: not isinstance(configurations[0][name], str))
     confounded: list[Confounded] = []
     gaps: list[Gap] = []
+    drawn: set[str] = set()  # numbers that overlap
     for first, second in combinations(names, 2):
         pairs = list(dict.fromkeys((levels[first], levels[second]) for levels in configurations))
         if _slope(own for own, _ in pairs) or _slope(other for _, other in pairs):
@@ -111,7 +134,9 @@ def independence(configurations: Sequence[Mapping[str, Level]], factors: Iterabl
             gaps += _gaps(first, second, pairs) + _gaps(second, first, [(other, own) for own, other in pairs])
         elif _apart([own for own, _ in blocks]) and _apart([other for _, other in blocks]):
             confounded.append(Confounded(first, second, tuple(blocks)))
-    return Independence(tuple(confounded), tuple(gaps))
+        else:
+            drawn |= {first, second}
+    return Independence(tuple(confounded), tuple(gaps), jointly_confounded(configurations, names, drawn))
 
 
 def _varies(configurations: Sequence[Mapping[str, Level]], name: str) -> bool:

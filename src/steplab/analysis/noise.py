@@ -29,6 +29,10 @@ REMEDIES = {
     "outliers": ("they have many outliers", "look for periodic work (checkpoints, garbage collection, other programs)"),
     "precision": ("their median is not known well enough", "raise iterations, or max_iterations with precision"),
     "warm-up": ("they were not warm at the cap", "set warmup to a larger number"),
+    "recompilation": (
+        "their networks were compiled once more",
+        "keep shapes the same, or set warmup to a larger number",
+    ),
     "others": ("other programs took part of the machine", "stop them and run again"),
     "throttling": ("the machine was throttled", "cool it, or lift the container's CPU quota"),
 }
@@ -165,7 +169,7 @@ def _advice(
     elif between is None:
         advice.append("One replicate says nothing about noise: set replicates to 3 or more.")
     elif between > USABLE:
-        advice.append(f"Replicates differ by {spread_words(between)}: add replicates, or quieten the machine.")
+        advice.append("Add replicates, or quieten the machine.")
     if doubtful > MANY * trials and reasons:
         advice.append(_doubted(doubtful, bad, reasons, trials))
     if others is not None and others > OTHERS and "others" not in [reason.kind for reason in reasons[:1]]:

@@ -13,7 +13,7 @@ from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
 from steplab.analysis.training_sentences import praised, throughput_sentence, training_sentences
 from steplab.core.trial import Level
-from steplab.core.units import by, ends, rate, seconds, span
+from steplab.core.units import by, ends, rate, seconds, share_span, span
 from steplab_worker.phases import WORDS
 
 NO_EFFECT = "No factor alone has an effect on the step time that the noise leaves beyond doubt"
@@ -58,6 +58,7 @@ def _asked(analysis: Analysis) -> list[tuple[str, Evidence]]:
         answers += [(text, "latency") for text in latency_sentences(analysis, inference)]
     else:
         answers += [(_frameworks(analysis), "frameworks"), (_fastest(analysis), "configurations")]
+    answers.append((_tokens(analysis), "configurations"))
     answers += [(factor.sentence, "configurations") for factor in analysis.dependent]
     answers += [(text, "configurations") for text in analysis.independence.sentences]
     return [*answers, (analysis.assumption, "configurations")]
@@ -81,6 +82,22 @@ def _fastest(analysis: Analysis) -> str:
     if equals:
         text += f" {len(equals)} other configuration{'s' if len(equals) > 1 else ''} cannot be told from it."
     return text
+
+
+def _tokens(analysis: Analysis) -> str:
+    """Tokens of the highest throughput, and how much of the machine that takes, where samples are texts."""
+    best = next(iter(praised(analysis)), None)
+    used = best.utilisation if best else None
+    if best is None or used is None or used.tokens_per_s is None:
+        return ""
+    who = f"With {_label(best, analysis)}, the workers" if analysis.varied else "The workers"
+    text = f"{who} go through {rate(used.tokens_per_s.value)} tokens/s"
+    if used.tokens_per_joule is not None:
+        text += f", {rate(used.tokens_per_joule.value)} of them for a joule at the trials' mean power"
+    if used.share is not None:
+        span_ = f" ({share_span(*used.share.ends)})" if used.share.ends else ""
+        text += f"; the products reach {used.share.value:.1%}{span_} of this machine's roof"
+    return f"{text}."
 
 
 def _span(group: Group) -> str:
@@ -188,7 +205,7 @@ def _effect(analysis: Analysis) -> str:
     if together:
         pair = " and ".join(together[0].factors)
         return f"{NO_EFFECT}, but {pair} act together."
-    if analysis.verdicts.real_factors or analysis.independence.confounded:
+    if analysis.verdicts.real_factors or analysis.independence.confounded_names:
         return ""  # variants of frameworks and confounded factors have sentences of their own
     return f"{NO_EFFECT}."
 

@@ -14,6 +14,8 @@ import pandas as pd
 from steplab.analysis.configurations import Configurations, configurations
 from steplab.analysis.statistics.differences import Difference, critical, difference
 from steplab.analysis.statistics.intervals import Interval, median_intervals, ratio_error
+from steplab.analysis.utilisation import COLUMNS as WORK
+from steplab.analysis.utilisation import Utilisation, utilisation
 from steplab.core.trial import Level
 from steplab_worker.phases import SHARES
 
@@ -49,6 +51,7 @@ class Group:
     speedup: Ratio | None = None
     efficiency: float | None = None
     workers: int = 1
+    utilisation: Utilisation | None = None  # None where neither FLOPs nor tokens are known
 
     @property
     def speed(self) -> float:
@@ -76,7 +79,7 @@ def groups_of(cells: Configurations) -> list[Group]:
     times = cells.values("t_iter")
     low, high = (cells.values(name)[cells.first].tolist() for name in ("t_iter_low", "t_iter_high"))
     intervals = median_intervals([times[rows] for rows in cells.members], list(zip(low, high, strict=True)))
-    medians = cells.medians([*SHARES, "lif", "observer_cost"])
+    medians = cells.medians([*SHARES, "lif", "observer_cost", *WORK])
     groups = [
         _group(levels, interval, own, work, known=not cells.unknown_work)
         for levels, interval, own, work in zip(
@@ -96,6 +99,7 @@ def _group(levels: dict[str, Level], interval: Interval, own: dict[Hashable, flo
         throughput=work / interval.median if known else None,
         rate=work / interval.median,
         observer_cost=values.get("observer_cost"),
+        utilisation=utilisation(interval, values),
     )
 
 

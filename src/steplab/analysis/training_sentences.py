@@ -40,7 +40,9 @@ def throughput_sentence(analysis: Analysis, training: Training) -> str:
     text += f"{label(best.factors, analysis.varied)}: a step takes {seconds(best.t_iter.median)}"
     text += f" ({span(*best.t_iter.ends)})." if best.t_iter.ends else "."
     if top is not best:
-        text += f" {label(top.factors, analysis.varied)} does more samples/s and never reached it."
+        alike = any(group is best for group in analysis.fastest)
+        more = "cannot be told from that by its throughput" if alike else "does more samples/s"
+        text += f" {label(top.factors, analysis.varied)} {more} and never reached it."
     return text
 
 

@@ -14,7 +14,9 @@ import contextlib
 import difflib
 import gc
 import importlib
+import shutil
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -130,6 +132,14 @@ def _print_error(error: SteplabError) -> None:
         print_json({"error": str(error)})
 
 
+def _readable(text: str) -> str:
+    """The text broken between words for whoever reads it on a terminal; what must be copied stays whole."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+
+
 def main() -> None:
     """Run the command line; whatever goes wrong becomes one sentence and an exit code."""
     from steplab.cli._streams import guard
@@ -145,7 +155,7 @@ def main() -> None:
     except SteplabError as error:
         if "--json" in sys.argv:
             _print_error(error)
-        print(f"steplab: {error}", file=sys.stderr)
+        print(_readable(f"steplab: {error}"), file=sys.stderr)
         sys.exit(1)
     except SystemExit as end:
         # Typer ends an interrupted command without a word.

@@ -22,7 +22,7 @@ from steplab.cli._output import console, filled_table, table
 from steplab.cli._question_tables import accuracy_table, latency_table
 from steplab.cli._why_view import show_why
 from steplab.core.trial import Level
-from steplab.core.units import by, rate, seconds, span
+from steplab.core.units import by, count, rate, seconds, share_span, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 BARS = "▁▂▃▄▅▆▇█"
 WORTH_SHOWING = 1.005  # an imbalance: below, the column says 1.00 in every row
 FEWEST = 3  # rows of a table, however long they are
+NO_ROOF = (
+    "No roof is known: `steplab roofline` measures that of this machine's CPUs once, for float32 and trials on this "
+    "host alone."
+)
 WORKERS_OF_A_LAW = 3  # numbers of workers: a line through two points says nothing of a third
 
 
@@ -140,6 +144,32 @@ def phases(view: View) -> None:
 def _shares(group: Group, names: Sequence[str]) -> list[str]:
     total = sum(group.phases.values()) or 1.0
     return [f"{group.phases.get(name, 0.0) / total:.0%}" for name in names]
+
+
+def utilisation(view: View) -> None:
+    """FLOP/s of products, their share of the machine's roof, tokens per second and per joule."""
+    analysis = view.analysis
+    groups = [group for group in analysis.groups if group.utilisation]
+    rows = [[_label(group.factors, analysis.varied), *_used(group)] for group in view.shown(groups)]
+    columns = [_heading(analysis.varied), "tokens/s", "tokens/J", "products", "roof", "share", "95 %"]
+    console().print(filled_table(columns, rows, title="utilisation (share: FLOP/s of products, of the roof)"))
+    view.rest(groups)
+    computed = [group.utilisation for group in groups if group.utilisation and group.utilisation.flops_per_s]
+    if computed and all(used.share is None for used in computed):
+        console().print(NO_ROOF, markup=False)
+
+
+def _used(group: Group) -> list[str]:
+    used = group.utilisation
+    assert used is not None
+    return [
+        "" if used.tokens_per_s is None else rate(used.tokens_per_s.value),
+        "" if used.tokens_per_joule is None else rate(used.tokens_per_joule.value),
+        "" if used.flops_per_s is None else f"{count(used.flops_per_s.value)}FLOP/s",
+        "" if used.roof_flops_per_s is None else f"{count(used.roof_flops_per_s)}FLOP/s",
+        "" if used.share is None else f"{used.share.value:.1%}",
+        "" if used.share is None or used.share.ends is None else share_span(*used.share.ends),
+    ]
 
 
 def layers(view: View) -> None:

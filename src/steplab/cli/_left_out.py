@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from steplab.api.left_out import left_out
-from steplab.cli._output import console
+from steplab.cli._output import sentence
 
 
 def tell(problems: Collection[str]) -> None:
     """One sentence on stderr for each file, and for many of them their number."""
-    show = console(stderr=True)
-    for sentence in left_out(problems):
-        show.print(sentence, markup=False, soft_wrap=True)
+    for text in left_out(problems):
+        sentence(text, stderr=True)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; logs on stderr.")]
 NOT_ASCII = re.compile("[^\n -~]")
+LONG_WORD = 14  # of a heading that stays whole
+ENDLESS = 100_000  # columns of a screen on which everything fits
 
 
 ModulesOption = Annotated[
@@ -85,6 +87,19 @@ def console(*, stderr: bool = False) -> Console:
     return Plain(stderr=stderr, file=file, highlight=False, soft_wrap=False, width=width)
 
 
+def sentence(text: str, *, stderr: bool = False) -> None:
+    """Print a sentence: broken between words on a terminal, in one line where a program reads it."""
+    screen = console(stderr=stderr)
+    screen.print(text, soft_wrap=not screen.is_terminal)
+
+
+def fits(drawn: Table) -> bool:
+    """Whether a table can be shown with nothing cut."""
+    screen = console()
+    wide = screen.options.update(width=ENDLESS)
+    return screen.measure(drawn, options=wide).maximum <= screen.width
+
+
 def progress_text(field: str, style: str = "", *, shrinks: bool = False) -> TextColumn:
     """A column of a progress bar: a field of the task as plain text; where the line is too long, one that shrinks."""
     from rich.progress import Task, TextColumn
@@ -108,7 +123,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     for i, column in enumerate(columns):
         # Text gives way first: it can be broken between words, and a number in two lines is another number.
         if i < left:
-            drawn.add_column(column, overflow="fold")
+            word = max(map(len, column.split()), default=1)
+            drawn.add_column(column, overflow="fold", min_width=min(word, LONG_WORD))
         else:
             drawn.add_column(column, justify="right", overflow="ellipsis", no_wrap=True)
     for row in rows:

@@ -36,7 +36,8 @@ class ProgressBar(steplab.RunObserver):
 
     def on_note(self, text: str) -> None:
         """Print it above the bar."""
-        self.progress.console.print(text, markup=False, soft_wrap=True)
+        screen = self.progress.console
+        screen.print(text, markup=False, soft_wrap=not screen.is_terminal)
 
     def on_begin(self, trials: int, expected_s: float) -> None:
         """Draw the bar."""
@@ -83,6 +84,8 @@ class ProgressBar(steplab.RunObserver):
         # The trial that runs takes longer than expected: how long nobody knows, but not less than nothing.
         left = f"{shown(max(1.0, round(remaining)))} left" if open_ else f"in {shown(now - self.began)}"
         self.progress.update(self.task, left=left)
+        if not open_:
+            self.progress.update(self.task, description="")  # no trial runs any more
         self.progress.refresh()
 
     def stopping(self) -> None:

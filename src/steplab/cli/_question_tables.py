@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from steplab.api.results.findings import Analysis, Interval, Latency, TimeToAccuracy
-from steplab.cli._output import console, table
+from steplab.cli._output import console, filled_table, table
 from steplab.core.trial import Level
 from steplab.core.units import count, seconds, span
 
@@ -19,9 +19,9 @@ def accuracy_table(analysis: Analysis, most: int | None) -> None:
     if training is None:
         return
     names = analysis.varied
-    columns = [_heading(names), "reached", "epochs", "seconds", "95 % interval", "best", "standing"]
+    columns = [_heading(names), "reached", "epochs", "time", "95 %", "best", "standing"]
     rows = [_accuracy_row(configuration, names, training.target) for configuration in training.configurations[:most]]
-    goal = "no target" if training.target is None else f"target {training.target:.4g}"
+    goal = "no target" if training.target is None else f"target {training.target * 100:.3g} %"
     console().print(table(columns, rows, title=f"time to accuracy ({goal}; training without validation)"))
     _rest(len(training.configurations), most)
 
@@ -35,7 +35,7 @@ def _accuracy_row(row: TimeToAccuracy, names: Sequence[str], target: float | Non
         f"{row.trained_epochs}" if target is None else "" if epochs is None else f"{epochs.median:g}{spread}",
         seconds(row.trained_s) if target is None else "" if row.seconds is None else seconds(row.seconds.median),
         span(*row.seconds.ends) if row.seconds and row.seconds.ends else "",
-        f"{row.best.median:.4f}",
+        f"{row.best.median * 100:.1f} %",
         "" if target is None else STANDINGS[row.standing],
     ]
 
@@ -49,7 +49,7 @@ def latency_table(analysis: Analysis, most: int | None) -> None:
     latencies = inference.latencies
     columns = [_heading(names), "p50", "95 % interval", "p95", "p99", "samples/s", "standing"]
     rows = [_latency_row(latency, names) for latency in latencies[:most]]
-    console().print(table(columns, rows, title="latency of a batch"))
+    console().print(filled_table(columns, rows, title="latency of a batch"))
     _rest(len(latencies), most)
 
 
@@ -60,7 +60,7 @@ def _latency_row(latency: Latency, names: Sequence[str]) -> list[str]:
         span(*latency.p50.ends) if latency.p50.ends else "",
         *(_median(value) for value in (latency.p95, latency.p99)),
         "" if latency.throughput is None else count(latency.throughput),
-        latency.standing,
+        latency.standing if "framework" in names else "",  # of engines: there is no other to compare with
     ]
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from steplab.cli._output import sentence
+
 SourceArgument = Annotated[Path, typer.Argument(help="A study's folder, a CSV or a Parquet file.")]
 TargetOption = Annotated[str | None, typer.Option("--target", help="Column to model; t_iter by default.")]
 IntrinsicOption = Annotated[str, typer.Option("--intrinsic", help="Columns of the network and training: a,b,c.")]
@@ -29,4 +31,4 @@ def again(source: Path, target: str | None, intrinsic: str, categorical: str, ex
 def tell(notes: tuple[str, ...]) -> None:
     """What was assumed, on stderr."""
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        sentence(f"note: {note}", stderr=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from steplab.api.results.roofline_words import sentences
 from steplab.api.results.rooflines import Ceiling, Ceilings, Roofline, RooflinePoint
-from steplab.cli._output import console, table
+from steplab.cli._output import console, sentence, table
 from steplab.core.units import count, seconds
 
 WIDTH = 80
@@ -26,14 +26,14 @@ SHORT |= {
 def show_ceilings(roofs: Ceilings) -> None:
     """The roofs as a table."""
     out = console()
-    out.print(f"{roofs.machine}", markup=False, soft_wrap=True)
+    sentence(roofs.machine)
     how = f"measured {roofs.date} through {roofs.source}" if roofs.origin == "measured" else f"from {roofs.source}"
-    out.print(f"ceilings {how}", markup=False, soft_wrap=True)
+    sentence(f"ceilings {how}")
     names = [level.name for level in max(roofs.rows, key=lambda row: len(row.levels)).levels]
     columns = ["threads", "FLOP/s", *(f"{name} B/s" for name in names), "ridge", "spread", "others"]
     out.print(table(columns, [_ceiling_row(row, names) for row in roofs.rows], left=0), width=min(WIDTH, out.width))
     for note in roofs.notes:
-        out.print(f"note: {note}", markup=False, soft_wrap=True)
+        sentence(f"note: {note}")
 
 
 def _ceiling_row(row: Ceiling, names: list[str]) -> list[object]:
@@ -63,7 +63,7 @@ def show(roofline: Roofline, every: bool) -> None:
     out = console()
     threads = roofline.ceiling.threads
     below = f"below the roofs of {threads} thread{'s' * (threads > 1)}" if threads else "below the published roofs"
-    out.print(f"\n{roofline.title}; {below}", markup=False, soft_wrap=True)
+    sentence(f"\n{roofline.title}; {below}")
     timed = not roofline.estimated
     columns = ["layer", "kind", "pass", "roof", "FLOP/B", *(["time", "FLOP/s", "of roof"] if timed else ["at most"])]
     chosen = list(roofline.points) if every else worth_showing(roofline.points)
@@ -73,8 +73,8 @@ def show(roofline: Roofline, every: bool) -> None:
     if len(chosen) < len(roofline.points):
         left_out = len(roofline.points) - len(chosen)
         out.print(f"{left_out} with less than {SMALL:.0%} of the time each: --all shows them", markup=False)
-    for sentence in [*sentences(roofline), *(f"note: {note}" for note in roofline.notes)]:
-        out.print(sentence, markup=False, soft_wrap=True)
+    for text in [*sentences(roofline), *(f"note: {note}" for note in roofline.notes)]:
+        sentence(text)
 
 
 def _row(point: RooflinePoint, timed: bool) -> list[object]:

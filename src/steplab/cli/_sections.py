@@ -42,6 +42,10 @@ SECTIONS: dict[str, Section] = {
         findings.phases, lambda analysis: any(group.phases for group in analysis.groups),
         "phases were not measured; set phases = true in the study",
     ),
+    "utilisation": Section(
+        findings.utilisation, lambda analysis: any(group.utilisation for group in analysis.groups),
+        "neither tokens nor FLOPs of these trials are known",
+    ),
     "layers": Section(
         findings.layers, lambda analysis: analysis.layers is not None,
         "no layer was timed; set phases = true, and see `steplab env list` for frameworks that can time layers",

@@ -46,7 +46,16 @@ def analyze(
         _show(findings, wanted, None if every else SHOWN, asked=bool(section or why))
     else:
         _show_briefly(findings)
-    next_step(shell("steplab", "report", folder, "--out", "report.html"))
+    next_step(_next(study, folder))
+
+
+def _next(study: steplab.Results, folder: Path) -> str:
+    """What to do: go on where trials are left, else look at the report."""
+    left = study.status(most=0).counts.left
+    if left:
+        again = shell("steplab", "run", folder / "study.toml", "--out", folder)
+        return f"{again}  ({left} trial{'s are' if left > 1 else ' is'} left: more is known then)"
+    return shell("steplab", "report", folder, "--out", "report.html")
 
 
 def _sections(section: str, *, why: bool, every: bool) -> list[str]:

@@ -59,13 +59,17 @@ def compare(
 
     Example: steplab compare times.csv --target t_iter --extrinsic batch_size,workers --holdout "workers>16"
     """
-    with working("reading") as report:
-        compared = steplab.compare(
-            source, listed(models), target,
-            intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
-            folds=folds, holdout=holdout or (), formulas=formula or (), notes=tell,
-            progress=lambda name, share: report(f"fitting {name}", share),
-        )  # fmt: skip
+    notes: list[str] = []
+    try:
+        with working("reading") as report:
+            compared = steplab.compare(
+                source, listed(models), target,
+                intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
+                folds=folds, holdout=holdout or (), formulas=formula or (), notes=notes.extend,
+                progress=lambda name, share: report(f"fitting {name}", share),
+            )  # fmt: skip
+    finally:
+        tell(tuple(notes))  # below the bar, not into it
     if as_json:
         print_json(compared.document())
         return
@@ -93,7 +97,7 @@ def _show(compared: steplab.ModelComparison) -> None:
 
     title = f"{compared.target}: {compared.test_rows} held-out rows ({compared.judged_on})"
     out = console()
-    out.print(table(COLUMNS, [cells(row) for row in compared.rows], title=title), markup=False)
+    out.print(table(COLUMNS, [cells(row, compared.target) for row in compared.rows], title=title), markup=False)
     for row in compared.rows:
         if row.reason:
             part = f" ({row.predicted_rows} of {compared.test_rows} rows predicted)" if row.predicted_rows else ""

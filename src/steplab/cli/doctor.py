@@ -9,7 +9,8 @@ import typer
 
 import steplab
 from steplab.cli import command_extensions
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, table
+from steplab.core.units import by
 
 app = command_app()
 AMX = {
@@ -51,12 +52,11 @@ def _show(checkup: steplab.Checkup) -> None:
             [e.name, e.kind, "no" if e.problem else "ready", e.distribution, e.problem] for e in checkup.extensions
         ]
         show.print(table(["extension", "kind", "", "distribution", ""], cells, left=5))
-    show.print(
-        f"noise: {noise.verdict} (spread {noise.spread:.1%}, slowest of twenty +{noise.worst:.0%})", markup=False
-    )
+    worst = f"the slowest of twenty longer by {by(1 + noise.worst)}"
+    sentence(f"noise: {noise.verdict} (spread {noise.spread:.1%}, {worst})")
     show.print(f"energy: {', '.join(checkup.energy) or 'cannot be measured here (no RAPL, no NVML)'}", markup=False)
-    show.print(f"network of several ranks: {_network(checkup.no_private_network)}", markup=False, soft_wrap=True)
-    show.print(f"bfloat16: {AMX[checkup.amx]}", markup=False, soft_wrap=True)
+    sentence(f"network of several ranks: {_network(checkup.no_private_network)}")
+    sentence(f"bfloat16: {AMX[checkup.amx]}")
     _show_slurm(checkup)
     show.print(f"environments and generated data: {checkup.home}", markup=False, soft_wrap=True)
     show.print(f"your own data: {checkup.data or 'STEPLAB_DATA is not set'}", markup=False)
@@ -70,7 +70,7 @@ def _show_slurm(checkup: steplab.Checkup) -> None:
             for p in slurm.partitions
         ]
         console().print(table(["partition", "", "time limit", "nodes", "CPUs each", "GPUs"], cells, left=3))
-    console().print(f"slurm: {slurm.verdict}", markup=False, soft_wrap=True)
+    sentence(f"slurm: {slurm.verdict}")
 
 
 def _network(refused: str) -> str:

@@ -11,7 +11,7 @@ import steplab
 from steplab.cli._completion import complete_models
 from steplab.cli._life import working
 from steplab.cli._options import listed
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, shell, table
 from steplab.cli._roles import (
     CategoricalOption,
     ExtrinsicOption,
@@ -64,7 +64,7 @@ def fit(
             fitted.save(out)  # which learns how errors grow outside
     tell(fitted.notes)
     for warning in fitted.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        sentence(f"warning: {warning}", stderr=True)
     if as_json:
         print_json({**fitted.document(), "file": None if out is None else str(out)})
         return
@@ -84,7 +84,7 @@ def _row(parameter: Parameter) -> list[str]:
 
 def _show(fitted: steplab.FittedModel) -> None:
     screen, parameters = console(), fitted.parameters
-    screen.print(f"{fitted.target} = {fitted.formula or '(no formula)'}", markup=False, soft_wrap=True)
+    sentence(f"{fitted.target} = {fitted.formula or '(no formula)'}")
     if fitted.why:
         screen.print(fitted.why, markup=False)
     columns = ["parameter", "", "value", "95% low", "high", ""]

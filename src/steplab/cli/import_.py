@@ -89,8 +89,8 @@ def _show(imported: steplab.ImportedStudy, as_json: bool) -> None:
     if as_json:
         print_json(imported.document())
         return
-    show, counts = console(), f"{imported.iterations} iterations of up to {imported.ranks} ranks"
-    show.print(f"{imported.trials} trials, {counts} in {imported.folder}", markup=False)
+    show, several = console(), f" of up to {imported.ranks} ranks" if imported.ranks > 1 else ""
+    show.print(f"{imported.trials} trials, {imported.iterations} iterations{several} in {imported.folder}")
     for note in imported.notes:
         show.print(note, markup=False)
     next_step(shell("steplab", "analyze", imported.folder))

@@ -31,6 +31,9 @@ def inspect(
     classes: Annotated[int, typer.Option(min=0, help="Number of classes; 0 is the network's usual.")] = 0,
     set_: Annotated[list[str] | None, typer.Option("--set", help="An option of the network, e.g. filters=8.")] = None,
     memory: Annotated[bool, typer.Option("--memory", help="What training holds in memory, instead of FLOPs.")] = False,
+    recompute: Annotated[bool, typer.Option("--recompute", help="Blocks run forward again in backward.")] = False,
+    strategy: Annotated[str, typer.Option(help="How several workers share a step: sync or sharded.")] = "sync",
+    workers: Annotated[int, typer.Option(min=1, max=4096, help="Workers: what each holds and sends.")] = 1,
     optimizer: Annotated[str, typer.Option(help="With --memory: sgd, momentum or adam; sgd unless given.")] = "",
     within: Annotated[str, typer.Option(help="With --memory: a size, for the largest batch that fits.")] = "",
     modules: ModulesOption = None,
@@ -43,16 +46,17 @@ def inspect(
     options = pairs(set_ or [], "--set", "write it like filters=8")
     if memory:
         held = steplab.memory(
-            network, batch, optimizer=optimizer or "sgd", within=within or None, input_shape=shape(input_),
-            classes=classes or None, options=options,
+            network, batch, optimizer=optimizer or "sgd", within=within or None, recompute=recompute,
+            strategy=strategy, workers=workers, input_shape=shape(input_), classes=classes or None, options=options,
         )  # fmt: skip
         print_json(held.document()) if json else _show_memory(held)
         return
     if optimizer or within:
         raise InputError("--optimizer and --within are for --memory")
     counted = steplab.inspect(
-        network, batch, input_shape=shape(input_), classes=classes or None, options=options, modules=modules
-    )
+        network, batch, input_shape=shape(input_), classes=classes or None, options=options, modules=modules,
+        recompute=recompute, strategy=strategy, workers=workers,
+    )  # fmt: skip
     if json:
         print_json(counted.document())
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import steplab
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, table
 
 if TYPE_CHECKING:
     from steplab.api.deciding.best import BestAnswer
@@ -54,7 +54,7 @@ def workers(
         return
     console().print(table(answer.columns, answer.cells))
     _bars(answer)
-    console().print(answer.why, soft_wrap=True)
+    sentence(answer.why)
     next_step(f"steplab plan deadline {model} --samples 60000 --epochs 10 --by 1h")
 
 
@@ -142,7 +142,7 @@ def next_(
     if answer.cells:
         console().print(table(answer.columns, answer.cells, left=3))
     took = "" if answer.minutes is None else f"; together about {answer.minutes:.3g} minutes"
-    console().print(f"{answer.why}{took}", soft_wrap=True)
+    sentence(f"{answer.why}{took}")
     next_step("steplab run STUDY.toml  (with these levels in it, or type = 'adaptive')")
 
 
@@ -153,9 +153,9 @@ def _show(answer: BestAnswer | DeadlineAnswer, as_json: bool) -> None:
     console().print(table(answer.columns, answer.cells[:SHOWN]))
     if len(answer.cells) > SHOWN:
         console().print(f"… and {len(answer.cells) - SHOWN} more")
-    console().print(answer.why, soft_wrap=True)
+    sentence(answer.why)
     for text in answer.assumptions:
-        console().print(f"assumed: {text}", soft_wrap=True)
+        sentence(f"assumed: {text}")
     next_step("steplab run STUDY.toml  (with the first of them in it, to see whether that is true)")
 
 
@@ -166,5 +166,5 @@ def _bars(answer: WorkersAnswer) -> None:
     most = max(ideal, *(row.speedup for row in rows))
     for row in rows:
         filled, whole = (round(BAR * x / most) for x in (row.speedup, row.workers / rows[0].workers))
-        mark = " <- enough" if row.workers == answer.enough else ""
+        mark = f" <- {'still pays' if row is rows[-1] else 'enough'}" if row.workers == answer.enough else ""
         console().print(f"{row.workers:>5} {'#' * filled}{'.' * max(0, whole - filled)}{mark}", markup=False)

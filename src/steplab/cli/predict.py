@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import steplab
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, table
 
 app = command_app()
 
@@ -46,11 +46,13 @@ def predict(
         print_json(predictions.document())
         return
     console().print(table(predictions.columns, predictions.cells))
-    if not all(prediction.inside for prediction in predictions):
-        told = "intervals outside of the measured range are learned by extrapolating inside of it"
-        typer.echo(f"warning: outside of the measured range a model is a guess; {told}", err=True)
+    outside = [prediction for prediction in predictions if not prediction.inside]
+    if outside:
+        known = any(prediction.low is not None for prediction in outside)
+        told = "; its intervals there are learned by extrapolating inside of it" if known else ""
+        sentence(f"warning: outside of the measured range a model is a guess{told}", stderr=True)
     for note in predictions.notes:
-        typer.echo(f"warning: {note}", err=True)
+        sentence(f"warning: {note}", stderr=True)
     next_step("steplab run STUDY.toml  (with such a configuration in it, to see whether that is true)")
 
 
@@ -66,4 +68,4 @@ def _predict_network(network: Path, study: Path, at: list[str], as_json: bool) -
         console().print(row.step.why, markup=False)
     if not all(row.step.inside for row in predictions):
         told = "so many ranks were not measured: their exchange follows from fewer by the ring's law"
-        typer.echo(f"warning: {told}", err=True)
+        sentence(f"warning: {told}", stderr=True)

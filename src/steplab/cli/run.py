@@ -9,14 +9,12 @@ import typer
 
 import steplab
 from steplab.cli._interrupts import listening
-from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, shell, table
-from steplab.core.trial import describe
-from steplab.core.units import seconds as shown
+from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, sentence, shell
+from steplab.cli._plan_view import show_plan
 
 app = command_app()
 INTERRUPTED = 130
 SOME_FAILED = 3
-SHOWN_TRIALS = 12
 
 
 @app.command()
@@ -48,7 +46,13 @@ def run(
         _run_pilot(planned)
     if dry_run or pilot:
         jobs = steplab.plan_jobs(planned) if executor == "slurm" else None
-        _show_plan(planned, jobs, _again(study_file, out, modules, executor), as_json)
+        if planned.note:
+            sentence(planned.note, stderr=True)
+        if as_json:
+            print_json(planned.document() | ({"slurm": jobs.document()} if jobs else {}))
+        elif show_plan(planned, jobs):
+            again = _again(study_file, out, modules, executor)
+            next_step(again if planned.counts.left else shell("steplab", "analyze", planned.folder))
         return
     from steplab.cli._progress import watching
 
@@ -85,7 +89,7 @@ def _run_pilot(planned: steplab.StudyPlan) -> None:
 
 
 def _note(text: str) -> None:
-    console(stderr=True).print(text, markup=False, soft_wrap=True)
+    sentence(text, stderr=True)
 
 
 def _again(study_file: Path, out: Path | None, modules: Path | None, executor: str) -> str:
@@ -99,48 +103,3 @@ def _next(ended: steplab.RunSummary, folder: Path, again: str) -> str:
     if ended.counts.left:
         return f"{again}  (goes on where it stopped)"
     return shell("steplab", "status" if ended.counts.failed else "analyze", folder)
-
-
-def _show_plan(planned: steplab.StudyPlan, jobs: steplab.JobsPlan | None, again: str, as_json: bool) -> None:
-    """The plan: which trials, how many, how long."""
-    if planned.note:
-        console(stderr=True).print(planned.note, markup=False, soft_wrap=True)
-    if as_json:
-        print_json(planned.document() | ({"slurm": jobs.document()} if jobs else {}))
-        return
-    show, trials, varied = console(), planned.shown, planned.varied
-    rows = [[t.id, t.replicate, *(t.config.get(name) for name in varied)] for t in trials[:SHOWN_TRIALS]]
-    show.print(table(["trial", "replicate", *varied], rows))
-    if len(trials) > SHOWN_TRIALS:
-        show.print(f"… and {len(trials) - SHOWN_TRIALS} more")
-    about, replicates = planned.study.about, planned.study.design.replicates
-    configurations = f"{len(planned.trials.configurations)} configurations"
-    if planned.following is None:
-        show.print(f"{about.name}: {len(trials)} trials: {configurations}, {replicates} replicates", markup=False)
-    else:
-        aim = planned.study.design.aim or "predict"
-        show.print(f"{about.name}: adaptive, aim {aim}: chosen from {configurations}; next: {planned.following.why}",
-                   markup=False, soft_wrap=True)  # fmt: skip
-    show.print("the same in all: " + (describe(planned.same) or "nothing"), markup=False)
-    show.print(f"{planned.counts.left} left; estimated time {shown(planned.seconds)} (from {planned.basis})")
-    show.print(planned.power.sentence, markup=False, soft_wrap=True)
-    missing = planned.missing_environments
-    for sentence in missing:
-        show.print(f"cannot run yet: {sentence}", markup=False)
-    if jobs:
-        _show_jobs(jobs)
-    if not missing:
-        next_step(again)
-
-
-def _show_jobs(jobs: steplab.JobsPlan) -> None:
-    """Which allocations, for how long, and the batch script of the first."""
-    cells = [
-        [row.shape, row.trials, row.nodes, row.ranks_per_node, row.cpus_per_rank, row.gpus_per_node,
-         f"{row.hours:.3g}", f"{row.node_hours:.3g}"]
-        for row in jobs.shapes
-    ]  # fmt: skip
-    columns = ["shape", "trials", "nodes", "ranks a node", "CPUs a rank", "GPUs a node", "hours", "node hours"]
-    console().print(table(columns, cells))
-    console().print(f"at most {jobs.jobs} jobs at a time; the batch script of the first shape:", markup=False)
-    typer.echo(jobs.script)

@@ -28,6 +28,7 @@ OPTIONAL: Mapping[str, type | tuple[type, ...]] = {
     "roles": dict,
     "launcher": str,
     "precisions": list,
+    "recomputes": bool,
     "doors": str,
     "caches": list,
     "strategies_apart": bool,

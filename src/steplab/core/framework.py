@@ -16,7 +16,7 @@ class Refusal:
     """A combination that a framework cannot do, and why.
 
     `when` maps the framework's own factors, `network`, `optimizer`, `kind`, `strategy` (without its count), `device`,
-    `workers` or `nodes` ("one" or "several") to the values for which it holds; all must match.
+    `recompute`, `workers` or `nodes` ("one" or "several") to the values for which it holds; all must match.
     """
 
     when: Mapping[str, tuple[Any, ...]]
@@ -52,6 +52,7 @@ class Framework:
     roles: Mapping[str, int | str] = field(default_factory=dict)  # auxiliary processes beside several ranks
     launcher: str = "local"  # what starts several ranks: a file in runner/ranks/launchers, or an extension
     precisions: tuple[str, ...] = ("float32",)
+    recomputes: bool = False  # whether blocks can run forward again in backward
     doors: str = ""  # what listens, without a password, where ranks get no private network
     caches: tuple[str, ...] = ()  # variables that name a folder of things worth keeping, such as compiled code
     strategies_apart: bool = False  # a group of ranks serves one strategy only
@@ -103,6 +104,7 @@ def read_framework(name: str, file: Path) -> Framework:
         roles=declared.get("roles", {}),
         launcher=declared.get("launcher", "local"),
         precisions=tuple(declared.get("precisions", ("float32",))),
+        recomputes=declared.get("recomputes", False),
         doors=declared.get("doors", ""),
         caches=tuple(declared.get("caches", ())),
         strategies_apart=declared.get("strategies_apart", False),

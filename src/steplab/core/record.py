@@ -5,7 +5,7 @@ Format history
 2  mode `overlap`, t_md, epochs, what GPUs did, throttling, clock offsets; all optional, so that 1 stays readable
 3  the environment variables that the ranks saw, steplab among the versions; optional, so that 2 stays readable
 4  several hosts: each one's machine, versions and other programs, each rank's place; optional, so that 3 stays readable
-   since then, optional too: `choice`, why an adaptive design chose the trial
+   since then, optional too: `choice`, why an adaptive design chose the trial; what each rank's framework compiled
 """
 
 from __future__ import annotations
@@ -105,6 +105,8 @@ class Rank(_Part):
     local_rank: Count | None = None  # among the ranks of its host
     address: str | None = None  # where the other ranks reached it
     device: str | None = None  # that its placement gave it; empty: the framework's choice
+    compile_s: Seconds | None = None  # that its framework compiled, where it can tell
+    recompiled: list[str] = []  # why it compiled once more, for each time
 
 
 class Host(_Part):

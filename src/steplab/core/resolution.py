@@ -37,6 +37,7 @@ class Resolved:
     network_options: dict[str, Level]
     framework_options: dict[str, Level]
     precision: str = "float32"
+    recompute: bool = False
     sample: str = ""  # of a data set of one's own: what its samples look like
 
     @property
@@ -94,6 +95,7 @@ def resolve(config: Config) -> Resolved:
         network_options=options(catalogue.network_options(network)),
         framework_options=options(catalogue.framework(framework).factors),
         precision=str(full["precision"]),
+        recompute=bool(full["recompute"]),
         sample=str(config.get(SAMPLE, "")),
     )
 

@@ -19,7 +19,7 @@ Level = bool | int | float | str
 Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
 PRECISIONS = ("float32", "bfloat16")
-STRATEGIES = ("sync", "accumulate", "ps-sync", "ps-async")
+STRATEGIES = ("sync", "accumulate", "sharded", "ps-sync", "ps-async")
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
 
 MEASURED: Status = "ok"

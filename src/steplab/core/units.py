@@ -6,6 +6,9 @@ import math
 import re
 
 from steplab.core.errors import InputError
+from steplab_worker.phases import WORDS
+
+ROUNDING_S = 1e-12  # no clock tells less
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[float, str]) -> str:
@@ -16,9 +19,11 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[
 def seconds(value: float) -> str:
     """A duration.
 
-    >>> seconds(0.0123), seconds(4), seconds(250), seconds(7300)
-    ('12.3 ms', '4 s', '4 min 10 s', '2 h 1 min')
+    >>> seconds(0.0123), seconds(4), seconds(250), seconds(7300), seconds(0)
+    ('12.3 ms', '4 s', '4 min 10 s', '2 h 1 min', '0 s')
     """
+    if abs(value) < ROUNDING_S:
+        return "0 s"
     if not math.isfinite(value):
         return "-"
     if value >= 3600:
@@ -26,6 +31,15 @@ def seconds(value: float) -> str:
     if value >= 120:
         return f"{int(value // 60)} min {int(value % 60)} s"
     return _scaled(value, ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")), (1e-9, "ns"))
+
+
+def quantity(column: str, value: float) -> str:
+    """A value of a column: step times and phases with their unit, others as plain numbers.
+
+    >>> quantity("t_iter", 0.0145), quantity("images", 14500.0)
+    ('14.5 ms', '1.45e+04')
+    """
+    return seconds(value) if column in WORDS else f"{value:.4g}"
 
 
 def span(low: float, high: float) -> str:
@@ -39,6 +53,15 @@ def span(low: float, high: float) -> str:
     value, unit = seconds(high).split(" ")
     scale = high / float(value) if float(value) else 1.0
     return f"{low / scale:.3g}–{value} {unit}"
+
+
+def share_span(low: float, high: float) -> str:
+    """Two shares in per cent.
+
+    >>> share_span(0.4049, 0.43)
+    '40.5–43 %'
+    """
+    return f"{100 * low:.3g}–{100 * high:.3g} %"
 
 
 def count(value: float) -> str:
@@ -105,10 +128,10 @@ def parse_size(text: str) -> int:
     >>> parse_size("24GB"), parse_size("1.5 GiB")
     (24000000000, 1610612736)
     """
-    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", text.lower())
-    if found is None or found[2] not in BYTES:
+    parts = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]{1,3})\s*", text.lower())
+    if parts is None or parts[2] not in BYTES:
         raise InputError(f"{text!r} is no size", hint="write it like 24GB or 512MiB")
-    return int(float(found[1]) * BYTES[found[2]])
+    return int(float(parts[1]) * BYTES[parts[2]])
 
 
 def size(value: float) -> str:

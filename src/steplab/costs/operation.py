@@ -33,6 +33,7 @@ class Operation:
     options: Mapping[str, Any] = field(default_factory=dict)
     weights: tuple[Weight, ...] = ()
     buffers: tuple[Shape, ...] = ()
+    block: str = ""  # that it is part of
 
     def weight(self, role: str) -> Shape | None:
         """The shape of the weight with that part, if the operation has it."""
@@ -71,6 +72,7 @@ def _operation(layer: Layer, shapes: Mapping[str, Shape], known: Mapping[tuple[s
         layer.options,
         weights,
         tuple(layer.buffers.values()),
+        layer.block,
     )
 
 

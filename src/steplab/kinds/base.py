@@ -75,6 +75,8 @@ class TrialKind:
         if resolved.precision not in framework.precisions:
             known = ", ".join(framework.precisions)
             return f"{framework.title} has no precision {resolved.precision!r} here, only {known}"
+        if resolved.recompute and (reason := _not_recomputed(framework, resolved, cls.learns)):
+            return reason
         for refusal in framework.unsupported:
             if _matches(refusal.when, resolved, cls.ability):
                 return f"{framework.title}: {refusal.because}"
@@ -121,9 +123,28 @@ def own_code_refused(resolved: Resolved, learns: bool) -> str:
     if resolved.framework != own_code.FRAMEWORK:
         own = [what for what in ("network", "dataset") if own_code.is_own(getattr(resolved, what))]
         return f"a {own[0].replace('dataset', 'data set')} of one's own runs in PyTorch only" if own else ""
+    if learns and resolved.strategy == "sharded" and own_code.is_own(resolved.network):
+        return "which blocks a network of one's own has is not known, so its parameters are not sharded"
     if learns and resolved.framework_options["step"] and resolved.accumulate > 1:
         return "a training step of one's own updates the weights itself, so steps cannot be accumulated"
     return ""
+
+
+def _not_recomputed(framework: Framework, resolved: Resolved, learns: bool) -> str:
+    """Why no block can run forward again in backward, or an empty string."""
+    if not learns:
+        return "an inference keeps nothing for backward, so there is nothing to recompute"
+    if not framework.recomputes:
+        return f"{framework.title} recomputes no blocks here, only {' and '.join(_recomputing())} do"
+    if own_code.is_own(resolved.network):
+        return "which blocks a network of one's own has is not known: it can recompute them itself"
+    graph = graph_of(resolved)
+    return "" if graph is None or graph.has_blocks else f"{resolved.network} has no blocks that could be recomputed"
+
+
+def _recomputing() -> list[str]:
+    frameworks = map(catalogue.framework, catalogue.framework_names())
+    return [framework.title for framework in frameworks if framework.recomputes]
 
 
 def _missing_layers(framework: Framework, graph: Graph) -> str:
@@ -142,5 +163,6 @@ def _matches(when: Mapping[str, tuple[Level, ...]], resolved: Resolved, ability:
         "workers": "several" if resolved.workers > 1 else "one",
         "nodes": "several" if resolved.nodes > 1 else "one",
         "device": resolved.device,
+        "recompute": resolved.recompute,
     }
     return all(have[name] in values for name, values in when.items())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,16 @@ from steplab.models.columns.input_table import array_names, asked_table, fitting
 from steplab.models.columns.roles import Names, Roles, canonical_order, features, names, roles_for
 from steplab.models.formulas.formula import Formula
 from steplab.models.held_out.calibration import Interval, calibrated, interval_from
-from steplab.models.held_out.extrapolation import NEXT_TO_NOTHING, Border, Rates, distance, rates, saved_rates, thinned
+from steplab.models.held_out.extrapolation import (
+    NEXT_TO_NOTHING,
+    Border,
+    Rates,
+    Rows,
+    distance,
+    rates,
+    saved_rates,
+    thinned,
+)
 from steplab.models.held_out.folds import folds
 from steplab.models.held_out.intervals import excess
 from steplab.models.parameter import Parameter
@@ -79,8 +89,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     roles_: Roles
     range_: dict[str, tuple[float, float]]
     levels_: dict[str, tuple[str, ...]]
-    interval_: Interval
     growth_: Rates | None  # None: a model saved before rates were learned
+    _seen: Rows  # what the fit has seen, for what is learned of it later
     target_: str
     rows_: int
     order_known_: bool  # whether an array's columns can be told by their order
@@ -162,7 +172,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         columns = [*self.roles_.extrinsic, *self.roles_.intrinsic]
         with one_thread(), np.errstate(all="ignore"):
-            return rates(frame, columns, scored, interval.quantile(0.9), max(3, self._rows_needed(frame)))
+            fewest = max(3, self._rows_needed(frame))
+            return rates(frame, columns, scored, interval.quantile(0.9), interval.typical_half, fewest)
 
     def formula(self) -> Formula | None:
         """The model as a formula, where it has one."""
@@ -176,18 +187,30 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit to the rows of a table; rows of one group (replicates, epochs of a run) are not independent."""
-        for part in ("interval_", "growth_"):  # a fit that fails leaves no half of the one before
+        for part in ("interval_", "growth_", "_seen"):  # a fit that fails leaves no half of the one before
             self.__dict__.pop(part, None)
         frame, target, group = self._checked(X, y, groups)
         with one_thread():
             self._learn(frame, target, group)
+        self._seen = frame, target, group
+        return self
+
+    @cached_property
+    def interval_(self) -> Interval:
+        """What prediction intervals are made of, from rows that the fit has not seen.
+
+        It is calibrated when it is first asked for, by an interval or by saving: a value alone does not need it.
+        """
+        self._require_fitted()
+        frame, target, group = self._seen
+        with one_thread():
             predicted = self._held_out(frame, target, group)
         # A model so starved that no fold could be fitted still owes an honest width: the target's own.
         if not np.isfinite(predicted).any():
             predicted = np.full(len(target), float(np.mean(target)))
-        self.interval_ = calibrated(predicted, target, group)
-        self._growth_rows = thinned(frame, target, group)
-        return self
+        # From here on only the rates outside are still to be learned, which takes fewer rows.
+        self._seen = thinned(frame, target, group)
+        return calibrated(predicted, target, group)
 
     def predict(self, X: Any) -> Array:
         """The predicted value of each row."""
@@ -200,7 +223,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """The lower and upper bound between which a new measurement lies with that probability.
 
-        NaN where a factor leaves its range and the data cannot tell how errors grow there (fewer than four values).
+        NaN where a factor leaves its range and the data cannot tell how errors grow there (one or two values).
         """
         predicted = self.predict(X)
         return self.interval_.bounds(predicted, level, self._spread(self._features(X)))
@@ -212,7 +235,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         self._require_fitted()
         if not hasattr(self, "growth_"):
-            self.growth_ = self._rates(*self._growth_rows, self.interval_)
+            interval = self.interval_  # before the rows, which it thins
+            self.growth_ = self._rates(*self._seen, interval)
         return self.growth_
 
     def inside(self, X: Any) -> Inside:
@@ -306,7 +330,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             what = f"model {self.name()!r} needs at least {needed} rows and got {len(y)} (n_samples = {len(y)})"
             raise NotEnoughData(what, hint="measure more configurations, or model fewer columns")
         self.rows_ = len(y)
-        self.range_ = {c: (float(frame[c].min()), float(frame[c].max())) for c in self.roles_.numeric}
+        numeric = {c: frame[c].to_numpy(float) for c in self.roles_.numeric}
+        self.range_ = {c: (float(values.min()), float(values.max())) for c, values in numeric.items()}
         if self.needs_positive_columns:
             self._require_positive_columns()
         self.levels_ = {c: tuple(sorted(frame[c].unique())) for c in self.roles_.categorical}
@@ -334,7 +359,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise NotFitted(f"model {self.name()!r} has not been fitted")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "interval_")
+        return "interval_" in self.__dict__ or "_seen" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from steplab.models.base import Parameter, PerformanceModel, folds
 from steplab.models.columns.roles import Names
 from steplab.models.formulas.expression import Expression
 from steplab.models.formulas.formula import Formula
+from steplab.models.held_out.extrapolation import Rows
 from steplab.models.solvers import parameter_intervals
 from steplab.models.solvers.penalty import SCAN, parse_penalty
 from steplab.models.solvers.power_search import search
@@ -44,6 +45,7 @@ class Generic(PerformanceModel):
     parameters_: list[Parameter]
     penalty_: Penalty
     left_out_: Array
+    _unjudged: Rows
 
     def __init__(
         self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = (),
@@ -69,15 +71,23 @@ class Generic(PerformanceModel):
             point = search(prepared.problem, seed=self.seed, starts=self.starts, near=point.theta)
         self.penalty_ = prepared.problem.penalty
         self.expression_ = prepared.expression(point)
-        self._judge(frame, y, groups)
+        self.__dict__.pop("parameters_", None)
+        self._unjudged = frame, y, groups
+
+    def _judged(self) -> Self:
+        """The model with intervals of its parameters, which copies that only predict never ask for."""
+        if "parameters_" not in self.__dict__:
+            self._judge(*self._unjudged)
+            del self._unjudged
+        return self
 
     def _judge(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         """Set the parameters with their intervals, and each row's prediction without that row."""
         columns = {c: frame[c].to_numpy() for c in self.roles_.columns}
-        slopes = parameter_intervals.slopes(self.expression_, columns, ours=self.form == "steps")
+        predicted = self.expression_.predict(columns)
+        slopes = parameter_intervals.slopes(self.expression_, columns, predicted, ours=self.form == "steps")
         jacobian = np.column_stack([slope.column for slope in slopes]) if slopes else np.zeros((len(y), 0))
         unit = np.abs(y) if self.loss == "relative" else np.ones(len(y))
-        predicted = self.expression_.predict(columns)
         known = parameter_intervals.evidence(jacobian, predicted, y, unit, self.loss == "squared")
         bread = parameter_intervals.bread(known)
         covered = parameter_intervals.covariance(known, groups, bread)
@@ -88,7 +98,7 @@ class Generic(PerformanceModel):
 
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         # Replicates that share a configuration must leave together: only refitting shows that.
-        return self.left_out_ if groups is None else super()._held_out(frame, y, groups)
+        return self._judged().left_out_ if groups is None else super()._held_out(frame, y, groups)
 
     def _predict(self, frame: pd.DataFrame) -> Array:
         return self.expression_.predict(frame)
@@ -99,12 +109,12 @@ class Generic(PerformanceModel):
 
     def parameters(self) -> list[Parameter]:
         """Coefficients a, powers p and q, base b, differences d from reference levels, constant C, costs s and g."""
-        return self.parameters_
+        return self._judged().parameters_
 
     def _state(self) -> dict[str, Any]:
         return {
             "expression": self.expression_.to_document(),
-            "parameters": [asdict(parameter) for parameter in self.parameters_],
+            "parameters": [asdict(parameter) for parameter in self.parameters()],
             "penalty": asdict(self.penalty_),
         }
 

@@ -37,6 +37,13 @@ REGRESSORS = {
 }  # fmt: skip
 
 
+# How a table calls them: what the parameter is multiplied by.
+FACTORS = {
+    "one": "1", "b": "batch", "bN": "batch·N", "b/N": "batch/N", "many": "[N > 1]", "b many": "batch·[N > 1]",
+    "latency": "N − 1", "bandwidth": "(N − 1)/N",
+}  # fmt: skip
+
+
 def _regressor(name: str, b: Array, n: Array) -> Array:
     regressors = {
         "one": np.ones(len(b)), "many": (n > 1).astype(float), "b": b, "bN": b * n, "b/N": b / n,
@@ -159,9 +166,9 @@ class SSGD(PerformanceModel):
         return regressors[name]
 
     def parameters(self) -> list[Parameter]:
-        """The coefficients of every phase, in seconds per unit of its regressor."""
+        """The coefficients of every phase, in seconds per unit of what each is multiplied by."""
         return [
-            Parameter(f"{phase}{'' if not case else f'[{case}]'}", name, float(value))
+            Parameter(f"{phase}{'' if not case else f'[{case}]'}", FACTORS[name], float(value))
             for case, laws in self.laws_.items() if case or len(self.laws_) == 1
             for phase, coef in laws.items() for name, value in zip(REGRESSORS[phase], coef, strict=True)
         ]  # fmt: skip
@@ -192,12 +199,18 @@ def _named(told: str, usual: frozenset[str], columns: Sequence[str]) -> str:
 
 def _composed_node(parts: Mapping[str, Node], overlap: str) -> Node:
     if "t_rest" in parts:
-        return op("add", parts["t_rest"], parts["t_c"])
-    loading = op("add", parts["t_io"], parts["t_h2d"], parts["t_md"])
+        return _added(parts["t_rest"], parts["t_c"])
+    loading = _added(parts["t_io"], parts["t_h2d"], parts["t_md"])
     hidden = overlap in ("communication", "both")
-    back = op("max" if hidden else "add", parts["t_b"], parts["t_c"])
-    working = op("add", parts["t_f"], parts["t_wait"], back, parts["t_u"])
-    return op("max" if overlap in ("io", "both") else "add", loading, working)
+    back = op("max", parts["t_b"], parts["t_c"]) if hidden else _added(parts["t_b"], parts["t_c"])
+    working = _added(parts["t_f"], parts["t_wait"], back, parts["t_u"])
+    return op("max", loading, working) if overlap in ("io", "both") else _added(loading, working)
+
+
+def _added(*parts: Node) -> Node:
+    """The sum of what is not nothing."""
+    something = [part for part in parts if part != number(0)]
+    return op("add", *something) if something else number(0)
 
 
 def _evaluated(laws: Mapping[str, Array], b: Array, n: Array) -> dict[str, Array]:

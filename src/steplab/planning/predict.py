@@ -96,5 +96,6 @@ def no_interval(model: PerformanceModel, outside: Sequence[str]) -> str:
     growth = model.growth() or {}
     untold = [column for column in outside if growth.get(column, 0.0) is None]
     return (
-        f"no interval can be given: too few values of {', '.join(untold)} were measured to tell the error beyond them"
+        f"no interval can be given: too few values of {', '.join(untold)} were measured to tell the error beyond them;"
+        " three would give a wide one, four or more a better one"
     )

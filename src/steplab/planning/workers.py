@@ -65,7 +65,7 @@ def plan_workers(
     prices and what an hour is worth, it pays while the money it costs is less than the time it saves is worth.
     """
     require_step_time(model)
-    frame, column = _frame(model, fixed, counts)
+    frame, column, far = _frame(model, fixed, counts)
     shared = parts_of(model).shared
     workers = frame[column].to_numpy(float)
     times, inside = estimates(model, frame), model.inside(frame).rows
@@ -83,12 +83,15 @@ def plan_workers(
     )
     at = {str(name): frame[name].iloc[0] for name in frame.columns if name != column}
     low, high = min(*ends, enough), max(*ends, enough)
-    rule = f"an hour is worth {hour_worth:g}" if hour_worth is not None else f"a share of {worth:g} of the first ones"
-    why = _why(rows, enough, (low, high), rule, money=hour_worth is not None)
+    rule = f"one more pays while it brings {worth:.0%} of what each of the fewest does"
+    if hour_worth is not None:
+        rule = f"an hour is worth {hour_worth:g}"
+    why = _why(rows, enough, (low, high), rule, money=hour_worth is not None) + far
     return WorkersPlan(at, rows, enough, low, high, why, prices.currency if prices else "")
 
 
-def _frame(model: PerformanceModel, fixed: dict[str, str], counts: Sequence[int]) -> tuple[pd.DataFrame, str]:
+def _frame(model: PerformanceModel, fixed: dict[str, str], counts: Sequence[int]) -> tuple[pd.DataFrame, str, str]:
+    """The configurations to look at, the column of the workers, and words on those that were asked for in vain."""
     column = parts_of(model).workers
     if not column:
         what = "the model has no factor that counts workers"
@@ -104,7 +107,16 @@ def _frame(model: PerformanceModel, fixed: dict[str, str], counts: Sequence[int]
     if len(frame) < 2:
         what = "one number of workers alone has no speed-up"
         raise InputError(what, hint=f"ask for several; {column} was measured at {_span(model, column)}")
-    return frame, column
+    known = set(frame[column].astype(int))
+    far = [count for count in wanted if count not in known]
+    measured = f"{column} was measured at {_span(model, column)}"
+    told = f"; not planned with: {_listed(far)}, too far outside ({measured})" if far else ""
+    return frame, column, told
+
+
+def _listed(counts: Sequence[int]) -> str:
+    """Some numbers of workers, the first and the last of many."""
+    return ", ".join(map(str, counts)) if len(counts) < 4 else f"{counts[0]} to {counts[-1]}"
 
 
 def _span(model: PerformanceModel, column: str) -> str:

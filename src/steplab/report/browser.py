@@ -26,7 +26,7 @@ FLAGS = (
 )  # fmt: skip
 WIDTH = 800
 TIMEOUT_S = 180
-FOUND = re.compile(r'<p data-name="([\w-]+)" data-format="(svg|png)">([^<]*)</p>')
+IMAGE = re.compile(r'<p data-name="([\w-]+)" data-format="(svg|png)">([^<]*)</p>')
 SCRIPT = """
 const figures = JSON.parse(document.getElementById("figures").textContent);
 (async () => {
@@ -80,7 +80,7 @@ def images(figures: Mapping[str, go.Figure]) -> list[Image]:
         page = folder / "figures.html"
         page.write_text(_page(figures), encoding="utf-8")
         text = _dump(browser, page, folder / "profile")
-    drawn = [Image(name, kind, _decoded(address)) for name, kind, address in FOUND.findall(text)]
+    drawn = [Image(name, kind, _decoded(address)) for name, kind, address in IMAGE.findall(text)]
     if len(drawn) != 2 * len(figures):
         raise EnvironmentFault(f"{browser} drew {len(drawn)} of {2 * len(figures)} figures; is it a recent Chromium?")
     return drawn

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from steplab.analysis.noise import Noise
+from steplab.analysis.noise import Noise, spread_words
 from steplab.core.files import readable
+from steplab.core.machine_words import machine_rows
+from steplab.core.units import by
 from steplab.report.data import ReportData
 from steplab.report.drawing import Drawn
 from steplab.report.figures import CHARTS, Chart
@@ -52,7 +54,8 @@ def content(data: ReportData) -> Content:
     anchors = {chart.id: chart.title for chart in CHARTS if chart.id in drawn} | ALWAYS
     main = _template("main.html").render(
         analysis=data.analysis, answer=data.answer, provenance=data.provenance, noise=data.analysis.noise,
-        doubts=_doubts(data.analysis.noise), tables=shown, anchors=anchors, no_model=data.models.reason,
+        doubts=_doubts(data.analysis.noise), machine=machine_rows(data.provenance.machine), tables=shown,
+        anchors=anchors, no_model=data.models.reason,
         charts=[_shown(chart, drawn[chart.id], data) for chart in CHARTS if chart.id in drawn],
         missing=[chart for chart in CHARTS if chart.missing and chart.id not in drawn], offered=bool(sliders["models"]),
     )  # fmt: skip
@@ -115,15 +118,18 @@ def _safe(document: bytes) -> bytes:
 
 def _doubts(noise: Noise) -> list[tuple[str, str]]:
     """The noise in numbers, as far as it is known."""
-    shares = (
-        ("replicates differ by", noise.between),
+    between = None if noise.between is None else spread_words(noise.between)
+    differences = (
         ("iterations inside a trial spread by", noise.within),
         ("two single configurations are told apart from a difference of", noise.detectable),
         ("a factor's levels, on average over the design, from", noise.detectable_effect),
-        ("trials that drift", noise.drifting),
-        ("the machine's CPU time taken by other programs", noise.others),
     )
-    return [(name, f"{share:.1%}") for name, share in shares if share is not None]
+    shares = (("trials that drift", noise.drifting), ("the machine's CPU time taken by other programs", noise.others))
+    return [
+        *([("replicates differ by", between)] if between else []),
+        *((name, by(1 + share)) for name, share in differences if share is not None),
+        *((name, f"{share:.0%}") for name, share in shares if share is not None),
+    ]
 
 
 @cache

@@ -75,7 +75,7 @@ class Modelled:
         texts = []
         best = next((judged for judged in self.judged if np.isfinite(judged.mape)), None)
         if best is not None:
-            text = f"Of the models, {best.name} predicts {self.how} best, {best.mape:.1f} % off on average"
+            text = f"Inside the measured range, {best.name} predicts {self.how} best, {best.mape:.1f} % off on average"
             covered = f"; {best.coverage:.0%} of them lie in its 90 % intervals" if np.isfinite(best.coverage) else ""
             texts.append((f"{text}{covered}.", "predicted"))
         if self.forecasts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from steplab.analysis.utilisation import Utilisation
 from steplab.core.trial import UNSUPPORTED, is_failure
 from steplab.report.answer_tables import answer_tables
 from steplab.report.data import ReportData
@@ -9,6 +10,13 @@ from steplab.report.table import Cell, Column, PageTable, cell, factor_columns, 
 from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES
 
 TIMES = (ITERATION, *SHARES, *EXCHANGE_PARTS, "t_comm", "t_hidden", "t_exposed")
+
+# Of convolutions and matrix products; the utilisation is its share of the machine's measured roof.
+UTILISATION = (
+    Column("tokens_per_s", "tokens/s"), Column("tokens_per_joule", "tokens/J"),
+    Column("flops_per_s", "products", unit="GFLOP/s", scale=1e-9), percent("utilisation", "utilisation"),
+    percent("utilisation_low", "utilisation, low"), percent("utilisation_high", "utilisation, high"),
+)  # fmt: skip
 
 
 def tables(data: ReportData) -> list[PageTable]:
@@ -26,25 +34,34 @@ def configurations(data: ReportData) -> PageTable:
         *factor_columns(data, varied), Column("n", "trials"), time_column("t_iter"),
         time_column("t_iter_low"), time_column("t_iter_high"), Column("throughput", "throughput", unit="samples/s"),
         Column("speedup", "speed-up"), percent("efficiency", "efficiency"), Column("lif", "LIF"),
-        percent("observer_cost", "observer's cost"), *(time_column(phase) for phase in have),
+        percent("observer_cost", "observer's cost"), *UTILISATION, *(time_column(phase) for phase in have),
     )  # fmt: skip
     rows = [
         [
             *(cell(group.factors.get(name)) for name in varied), group.t_iter.n, cell(group.t_iter.median),
             cell(group.t_iter.low), cell(group.t_iter.high), cell(group.throughput),
             cell(group.speedup.value if group.speedup else None), cell(group.efficiency), cell(group.lif),
-            cell(group.observer_cost), *(cell(group.phases.get(phase)) for phase in have),
+            cell(group.observer_cost), *_used(group.utilisation), *(cell(group.phases.get(phase)) for phase in have),
         ]
         for group in groups
     ]  # fmt: skip
     return PageTable("configurations", "All configurations", columns, rows)
 
 
+def _used(used: Utilisation | None) -> list[Cell]:
+    """The cells of a configuration's utilisation."""
+    used = used or Utilisation()
+    share = used.share
+    rates = (used.tokens_per_s, used.tokens_per_joule, used.flops_per_s, share)
+    ends = (None, None) if share is None else (share.low, share.high)
+    return [*(cell(None if rate is None else rate.value) for rate in rates), *map(cell, ends)]
+
+
 def trials(data: ReportData) -> PageTable:
     """One row for each trial."""
     frame = data.trials
     wanted = ("trial", "replicate", "status", *data.analysis.varied)
-    numbers = (*TIMES, "throughput", "lif", "spread", "drift", "iterations", "memory_bytes", "train_s",
+    numbers = (*TIMES, "throughput", "lif", "spread", "drift", "iterations", "memory_bytes", "compile_s", "train_s",
                "best_validation_accuracy", "time_to_target_s")  # fmt: skip
     texts = ("verdict", "doubts", "host", "started")
     numeric = [name for name in numbers if name in frame and frame[name].notna().any()]
@@ -136,5 +153,5 @@ def _number(name: str) -> Column:
         return percent(name, name)
     if name == "memory_bytes":
         return Column(name, "memory", unit="GB", scale=1e-9)
-    units = {"throughput": "samples/s", "train_s": "s", "time_to_target_s": "s"}
+    units = {"throughput": "samples/s", "compile_s": "s", "train_s": "s", "time_to_target_s": "s"}
     return Column(name, name, unit=units.get(name, ""))

@@ -86,6 +86,7 @@ def trial_job(study: Study, trial: PlannedTrial, source: DataSource | None, chec
         learning_rate=resolved.learning_rate,
         augment=resolved.augment,
         precision=resolved.precision,
+        recompute=resolved.recompute,
         loader_workers=resolved.loader_workers,
         prefetch=resolved.prefetch,
         options=resolved.framework_options,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # who only counts trials needs none of these, and they take t
 
     from steplab.store.parts import Part
 
-VERSION = 9  # of the cached tables; another one makes them again
+VERSION = 10  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers")  # and the tables that kinds of trials add
 INDEX = "index"
 MOST_INDEX_BYTES = 1 << 30
@@ -102,7 +102,7 @@ def keep(folder: StudyFolder, part: Part, signatures: Mapping[str, Signature], o
 
     key = _key()
     if key:
-        with contextlib.suppress(OSError, InputError, pa.ArrowException), folder.made(folder.cache) as cache:
+        with contextlib.suppress(OSError, InputError, pa.ArrowException), folder.ensured(folder.cache) as cache:
             name = _write(cache, part, signatures, key)
             _sweep(cache, {name, *others}, key)
 

@@ -39,7 +39,7 @@ class ChosenBatch(BaseModel):
 def write_batch(folder: StudyFolder, batch: ChosenBatch) -> None:
     """Keep a batch; the same laboratory or another may have written it before."""
     content = orjson.dumps(batch.model_dump(), option=orjson.OPT_INDENT_2)
-    with folder.made(folder.choices) as place:
+    with folder.ensured(folder.choices) as place:
         place.write(f"{batch.batch:05d}{SUFFIX}", content + b"\n")
 
 

@@ -48,7 +48,7 @@ class Claims:
     def take(self, trial: str) -> bool:
         """Claim a trial; False if another laboratory is at it."""
         content = orjson.dumps(self._me() | {"expires": time.time() + self.patience_s})
-        with contextlib.suppress(OSError, InputError), self.folder.made(self.folder.claims) as claims:
+        with contextlib.suppress(OSError, InputError), self.folder.ensured(self.folder.claims) as claims:
             try:
                 claims.create(trial, content)
             except FileExistsError:

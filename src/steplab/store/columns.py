@@ -89,6 +89,8 @@ def _around(record: Record) -> dict[str, Any]:
         # An imported record has 0 where nobody looked.
         "memory_bytes": max((rank.peak_bytes for rank in record.ranks), default=np.nan) or np.nan,
         "cpu_s": (sum(rank.cpu_s for rank in record.ranks) or np.nan) if ok else np.nan,
+        "compile_s": max((rank.compile_s for rank in record.ranks if rank.compile_s is not None), default=np.nan),
+        "recompilations": max((len(rank.recompiled) for rank in record.ranks), default=0),
         "other_cpu_s": record.other_cpu_s,
         "energy_j": record.energy.joules,
         "energy_provenance": record.energy.provenance,

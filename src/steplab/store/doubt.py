@@ -73,7 +73,7 @@ def verdict(doubts: list[Doubt]) -> Verdict:
 def doubts(record: Record, native: Series) -> list[Doubt]:
     """All that speaks against the trial, what concerns its times first."""
     judged = [_spread(native.spread), _drift(native), _outliers(native), _precision(record, native)]
-    judged += [_warmup(record), _others(other_cpu_share(record)), _throttled(record.throttled)]
+    judged += [_warmup(record), _recompiled(record), _others(other_cpu_share(record)), _throttled(record.throttled)]
     return [doubt for doubt in judged if doubt is not None]
 
 
@@ -156,6 +156,18 @@ def _warmup(record: Record) -> Doubt | None:
 def _warmup_times(mode: Mode) -> Array:
     times: Array = np.asarray(mode.columns["t_iter"])[np.asarray(mode.warmup, dtype=bool)]
     return times
+
+
+def _recompiled(record: Record) -> Doubt | None:
+    """Code that was compiled for something else first: a step that was measured may have waited for it."""
+    reasons = max((rank.recompiled for rank in record.ranks), key=len, default=[])
+    if not reasons:
+        return None
+    times = "once more" if len(reasons) == 1 else f"{len(reasons)} times more"
+    # A reason must not look like doubts of its own.
+    return Doubt(
+        "recompilation", f"the network was compiled {times}, first because of {reasons[0].replace('; ', ', ')}"
+    )
 
 
 def _others(share: float | None) -> Doubt | None:

@@ -48,8 +48,8 @@ def overview(
     few = sum(listing.records[trial].size for trial in fresh) <= LOOKED_THROUGH_BYTES
     damaged: dict[str, str] = {}
     unreachable: dict[str, str] = {}
-    made_of = _made(folder, fresh, parse_record, brief) if few else _made(folder, fresh, parse_head, counted)
-    for trial, outcome in made_of:
+    outcomes = _read(folder, fresh, parse_record, brief) if few else _read(folder, fresh, parse_head, counted)
+    for trial, outcome in outcomes:
         if isinstance(outcome, RecordError):
             (unreachable if isinstance(outcome, OutOfReach) else damaged)[trial] = str(outcome)
         else:
@@ -65,7 +65,7 @@ def _known(folder: StudyFolder, signatures: Mapping[str, Signature], before: Ove
     return {trial: brief for segment in cache.segments(folder, signatures) for trial, brief in segment.briefs.items()}
 
 
-def _made(
+def _read(
     folder: StudyFolder, trials: Sequence[str], parse: Parse[H], brief: Callable[[H], Brief]
 ) -> Iterator[tuple[str, Brief | RecordError]]:
     """Each record's brief, or what is wrong with it."""

@@ -107,7 +107,7 @@ class StudyFolder:
             yield directory
 
     @contextmanager
-    def made(self, place: Path) -> Iterator[Directory]:
+    def ensured(self, place: Path) -> Iterator[Directory]:
         """The same, made if it is not there; the directory above must be."""
         with self.opened(place.parent) as above:
             above.make(place.name)

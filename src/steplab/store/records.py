@@ -52,10 +52,10 @@ def prepare(folder: StudyFolder, study_text: str) -> None:
     with _explained(folder.root):
         folder.root.mkdir(parents=True, exist_ok=True)
         folder.must_hold_no_links()
-        with folder.made(folder.records) as records:
+        with folder.ensured(folder.records) as records:
             records.sweep()
             records.must_be_writable()  # better now than after the first trial
-        with contextlib.suppress(OSError), folder.made(folder.claims) as claims:  # only advice
+        with contextlib.suppress(OSError), folder.ensured(folder.claims) as claims:  # only advice
             claims.sweep()
         write_file(folder.study, study_text.encode())
 
@@ -206,7 +206,7 @@ def _put_aside(folder: StudyFolder, trial: str, place: Path) -> None:
     with (
         _explained(folder.root),
         folder.opened(folder.records) as records,
-        folder.made(place) as other,
+        folder.ensured(place) as other,
         contextlib.suppress(FileNotFoundError),  # another laboratory has moved it just now
     ):
         records.move(name, other, f"{trial}.{uuid.uuid4().hex[:8]}{RECORD_SUFFIX}")

@@ -165,7 +165,7 @@ class Ledger:
 
     def cancel(self) -> None:
         """Note that the study's jobs are to end."""
-        with self.folder.made(self.folder.slurm) as place:
+        with self.folder.ensured(self.folder.slurm) as place:
             place.write_first(CANCELLED, b"")
 
     def go_on(self) -> None:
@@ -195,7 +195,7 @@ class Ledger:
         return None
 
     def _write(self, name: str, document: _Document) -> bool:
-        with self.folder.made(self.folder.slurm) as place:
+        with self.folder.ensured(self.folder.slurm) as place:
             return place.write_first(name, document.model_dump_json().encode())
 
     def _remove(self, name: str) -> None:

@@ -291,11 +291,14 @@ def _onnx_use(level: str) -> str:
     return f"{counted}; a PyTorch module is measured: 'module:file:function'"
 
 
+_STRATEGIES = ", ".join(repr("accumulate:k" if name == "accumulate" else name) for name in STRATEGIES)
+
+
 def _strategy_problem(level: Level) -> str:
     name, colon, count = str(level).partition(":")
     counted = re.fullmatch(r"[1-9]\d{0,5}", count) is not None
     right = name in STRATEGIES and (counted if name == "accumulate" else not colon)
-    return "" if right and isinstance(level, str) else "must be one of 'sync', 'accumulate:k', 'ps-sync', 'ps-async'"
+    return "" if right and isinstance(level, str) else f"must be one of {_STRATEGIES}"
 
 
 def _shown(value: object) -> str:

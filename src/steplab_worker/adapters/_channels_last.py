@@ -73,16 +73,16 @@ def _dense_readers(graph: Graph, name: str) -> List[str]:
 
 def sequences(graph: Graph) -> Set[str]:
     """The layers whose outputs are sequences."""
-    found: Set[str] = set()
+    givers: Set[str] = set()
     for layer in graph.layers:
-        if layer.kind in BEGIN_SEQUENCES or takes_sequences(layer, found):
-            found.add(layer.name)
-    return found
+        if layer.kind in BEGIN_SEQUENCES or takes_sequences(layer, givers):
+            givers.add(layer.name)
+    return givers
 
 
-def takes_sequences(layer: Layer, found: Set[str]) -> bool:
+def takes_sequences(layer: Layer, givers: Set[str]) -> bool:
     """Whether a layer works on sequences, these layers giving such."""
-    return layer.kind in ON_SEQUENCES or (layer.kind in KEEP_SEQUENCES and found.issuperset(layer.inputs))
+    return layer.kind in ON_SEQUENCES or (layer.kind in KEEP_SEQUENCES and givers.issuperset(layer.inputs))
 
 
 def weight_keys(graph: Graph) -> List[Key]:

@@ -16,14 +16,16 @@ def run(job: TrialJob, session: Session, ask: Ask, rank: int) -> Measurement:
     """Run one trial as the laboratory directs; its raw times by mode."""
     source = session.source()
     try:
-        native = run_mode("native", NativeBlock(session, source, job.accumulate), ask)
-        if not (job.phases and session.has_phases):
-            return Measurement({"native": native}, session.loss())
-        phased = run_mode("phased", PhasedBlock(session, source, job.accumulate), ask)
-        modes = {"native": native, "phased": phased}
-        layers, loss = _layers(session, source), session.loss()
+        modes = {"native": run_mode("native", NativeBlock(session, source, job.accumulate), ask)}
+        layers, loss = None, session.loss()
+        if not job.phases or not (session.has_phases or session.overlap_method != "none"):
+            return Measurement(modes, loss)
+        if session.has_phases:
+            modes["phased"] = run_mode("phased", PhasedBlock(session, source, job.accumulate), ask)
+            layers, loss = _layers(session, source), session.loss()
         if session.overlap_method != "none":
-            modes["overlap"] = run_mode("overlap", _overlap(session, source, job.accumulate, phased), ask)
+            block = _overlap(session, source, job.accumulate, modes.get("phased"))
+            modes["overlap"] = run_mode("overlap", block, ask)
         return Measurement(modes, loss, layers, _methods(session))
     finally:
         source.close()
@@ -34,9 +36,9 @@ def _methods(session: Session) -> Dict[str, str]:
     return {"layer_method": session.layer_method, "overlap_method": session.overlap_method}
 
 
-def _overlap(session: Session, source: Source, accumulate: int, phased: ModeTimes) -> TimedBlock:
+def _overlap(session: Session, source: Source, accumulate: int, phased: Optional[ModeTimes]) -> TimedBlock:
     """The way in which a session can tell how much communication is in flight, and how much is exposed."""
-    if session.overlap_method == "difference":
+    if session.overlap_method == "difference" and phased is not None:
         return DifferenceBlock(session, source, accumulate, phased)
     return WatchedBlock(session, source, accumulate)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable, Sequence
 
-from steplab_worker.graph import Builder
+from steplab_worker.graph import ACTIVATIONS, Builder
 from steplab_worker.options import Option
 
 STEM = Option(
@@ -16,6 +16,12 @@ STEM = Option(
     "imagenet: 7x7 stride 2 and pooling; small: 3x3 stride 1, no pooling; auto: small below 64 pixels",
     levels=("auto", "imagenet", "small"),
 )
+IMAGE_OPTIONS = {
+    "filters": Option(64, "filters of the first stage; each further one doubles", low=1, high=4096, shapes=False),
+    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
+    "stem": STEM,
+    "dropout": Option(0.0, "dropout rate before the classifier", low=0.0, high=0.99, shapes=False),
+}
 Block = Callable[[Builder, str, int, int, str], str]
 
 
@@ -48,13 +54,14 @@ def bottleneck(net: Builder, name: str, filters: int, stride: int, activation: s
 
 def residual(net: Builder, name: str, filters: int, stride: int, activation: str, block: Block) -> str:
     """A block and its shortcut, which is projected where the shape changes."""
-    shortcut = net.last
-    main = block(net, name, filters, stride, activation)
-    if net.shape(shortcut) != net.shape(main):
-        net.last = shortcut
-        shortcut = net.conv_norm(name + "_shortcut", net.shape(main)[0], 1, stride)
-    net.add("add", name + "_add", [main, shortcut])
-    return net.activation(name + "_act", activation)
+    with net.block(name):
+        shortcut = net.last
+        main = block(net, name, filters, stride, activation)
+        if net.shape(shortcut) != net.shape(main):
+            net.last = shortcut
+            shortcut = net.conv_norm(name + "_shortcut", net.shape(main)[0], 1, stride)
+        net.add("add", name + "_add", [main, shortcut])
+        return net.activation(name + "_act", activation)
 
 
 def stages(net: Builder, filters: int, blocks: Sequence[int], activation: str, block: Block) -> None:

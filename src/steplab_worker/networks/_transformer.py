@@ -15,20 +15,30 @@ from steplab_worker.options import Option
 DROPOUT = Option(0.0, "dropout rate of the embedding and of each block's two parts", low=0.0, high=0.99, shapes=False)
 
 
-def sizes(layers: int, width: int, heads: int) -> Dict[str, Option]:
-    """The options that every transformer has, with these defaults."""
+def text_options(layers: int, width: int, heads: int, sequence: int, vocabulary: int) -> Dict[str, Option]:
+    """The options of a transformer of tokens, with these defaults."""
+    return {
+        **_sizes(layers, width, heads),
+        "sequence": Option(sequence, "tokens of a sample", low=2, high=1 << 20),
+        "vocabulary": Option(vocabulary, "tokens that there are, at least those of the data", low=2, high=1 << 24),
+        "dropout": DROPOUT,
+    }
+
+
+def image_options(layers: int, width: int, heads: int) -> Dict[str, Option]:
+    """The options of a transformer of images, with these defaults."""
+    return {
+        **_sizes(layers, width, heads),
+        "patch": Option(16, "pixels along the side of a patch", low=1, high=1024),
+        "dropout": DROPOUT,
+    }
+
+
+def _sizes(layers: int, width: int, heads: int) -> Dict[str, Option]:
     return {
         "layers": Option(layers, "blocks", low=1, high=1024, shapes=False),
         "width": Option(width, "features of each position", low=1, high=65536),
         "heads": Option(heads, "heads of the attention, which divide the width", low=1, high=1024),
-    }
-
-
-def texts(sequence: int, vocabulary: int) -> Dict[str, Option]:
-    """The options of a transformer of tokens, with these defaults."""
-    return {
-        "sequence": Option(sequence, "tokens of a sample", low=2, high=1 << 20),
-        "vocabulary": Option(vocabulary, "tokens that there are, at least those of the data", low=2, high=1 << 24),
     }
 
 
@@ -46,8 +56,9 @@ class Blocks:
     def add(self, net: Builder, number: int) -> str:
         """One block, behind what is there."""
         name = "b%d" % number
-        self._residual(net, name, "1", self._attention)
-        return self._residual(net, name, "2", self._dense)
+        with net.block(name):
+            self._residual(net, name, "1", self._attention)
+            return self._residual(net, name, "2", self._dense)
 
     def _residual(self, net: Builder, name: str, number: str, part: Callable[[Builder, str, int], str]) -> str:
         """A part of a block, added to what it came from."""

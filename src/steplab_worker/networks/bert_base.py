@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Sequence
 
 from steplab_worker.graph import Graph
-from steplab_worker.networks._transformer import DROPOUT, Blocks, sizes, texts, tokens
+from steplab_worker.networks._transformer import Blocks, text_options, tokens
 
 INPUT = (512,)
 CLASSES = 2  # at least: how many tokens there are is an option
 PARAMETERS = 109482240
-OPTIONS = {**sizes(layers=12, width=768, heads=12), **texts(sequence=512, vocabulary=30522), "dropout": DROPOUT}
+OPTIONS = text_options(layers=12, width=768, heads=12, sequence=512, vocabulary=30522)
 
 
 def build(

@@ -51,7 +51,8 @@ def build(
     for stage, (expansion, kernel, stride, filters, blocks) in enumerate(STAGES, start=1):
         for block in range(1, blocks + 1):
             name, rate = "s%db%d" % (stage, block), drop_path * done / BLOCKS
-            inverted(net, name, expansion, kernel, stride if block == 1 else 1, filters, activation, rate)
+            with net.block(name):
+                inverted(net, name, expansion, kernel, stride if block == 1 else 1, filters, activation, rate)
             done += 1
     net.conv_norm("head", 1280, 1, activation=activation)
     classifier(net, classes, dropout)

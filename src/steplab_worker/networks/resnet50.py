@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from steplab_worker.graph import ACTIVATIONS, Graph
-from steplab_worker.networks._resnet import STEM, bottleneck, image_network
-from steplab_worker.options import Option
+from steplab_worker.graph import Graph
+from steplab_worker.networks._resnet import IMAGE_OPTIONS, bottleneck, image_network
 
 INPUT = (3, 224, 224)
 CLASSES = 1000
 PARAMETERS = 25557032
-OPTIONS = {
-    "filters": Option(64, "filters of the first stage; each further one doubles", low=1, high=4096, shapes=False),
-    "activation": Option("relu", "non-linearity", levels=ACTIVATIONS, shapes=False),
-    "stem": STEM,
-    "dropout": Option(0.0, "dropout rate before the classifier", low=0.0, high=0.99, shapes=False),
-}
+OPTIONS = IMAGE_OPTIONS
 
 
 def build(input_shape: Sequence[int], classes: int, filters: int, activation: str, stem: str, dropout: float) -> Graph:

@@ -8,17 +8,12 @@ from __future__ import annotations
 from typing import Sequence
 
 from steplab_worker.graph import Graph
-from steplab_worker.networks._transformer import DROPOUT, sizes, vision
-from steplab_worker.options import Option
+from steplab_worker.networks._transformer import image_options, vision
 
 INPUT = (3, 224, 224)
 CLASSES = 1000
 PARAMETERS = 86567656
-OPTIONS = {
-    **sizes(layers=12, width=768, heads=12),
-    "patch": Option(16, "pixels along the side of a patch", low=1, high=1024),
-    "dropout": DROPOUT,
-}
+OPTIONS = image_options(layers=12, width=768, heads=12)
 
 
 def build(

@@ -43,12 +43,16 @@ def test_the_rate_is_what_widens_the_interval_to_hold_nine_in_ten():
     assert np.mean(scores <= 1.645 * (1 + rate * distances)) == pytest.approx(0.9, abs=0.001)
 
 
-def test_one_border_tells_nothing_two_the_larger_and_more_their_mean():
-    assert combined_rate([]) is None and combined_rate([0.4]) is None
-    assert combined_rate([1.0, 1.0, 1.0]) == 1.0
-    assert combined_rate([1.0, 2.0, 3.0]) == 2.0
-    assert combined_rate([1.0, 2.0]) == 2.0
-    assert combined_rate([0.0, 0.0, 0.0]) == 0.25
+def test_one_border_counts_for_more_than_it_shows_two_the_larger_and_more_their_mean():
+    assert combined_rate([], 0.1) is None
+    assert combined_rate([1.0, 1.0, 1.0], 0.1) == 1.0
+    assert combined_rate([1.0, 2.0, 3.0], 0.1) == 2.0
+    assert combined_rate([1.0, 2.0], 0.1) == 2.0
+    assert combined_rate([0.0, 0.0, 0.0], 0.1) == 0.25
+    # What a single border asks for does not shrink with the noise inside: in logarithms, 0.3, 0.45, 0.7 and 1.2.
+    for half in (0.01, 0.1, 0.3):
+        single = [half * (combined_rate([needed / half], half) or 0) for needed in (0.04, 0.15, 0.6, 1.2)]
+        assert single == pytest.approx([0.3, 0.45, 0.7, 1.2])
 
 
 def test_borders_that_cannot_be_fitted_are_left_out():
@@ -57,8 +61,8 @@ def test_borders_that_cannot_be_fitted_are_left_out():
     def scored(border):
         return None if border.value < 4 else np.full(len(border.test), 2.0)
 
-    assert rates(frame, ["n"], scored, 1.0, 3)["n"] == pytest.approx(1.4, abs=0.1)
-    assert rates(frame, ["n"], lambda border: None, 1.0, 3) == {"n": None}
+    assert rates(frame, ["n"], scored, 1.0, 1.0, 3)["n"] == pytest.approx(1.4, abs=0.1)
+    assert rates(frame, ["n"], lambda border: None, 1.0, 1.0, 3) == {"n": None}
 
 
 @pytest.mark.parametrize("model", [Hybrid, Generic])
@@ -71,6 +75,30 @@ def test_from_two_values_no_interval_is_given_and_the_prediction_says_so(model):
     assert "no interval can be given" in beyond.note and "workers" in beyond.note
     # The step from one worker to several is no power: at 8 workers it is still the same step.
     assert beyond.value == pytest.approx(stepped(8, 64), rel=0.5)
+
+
+def test_from_three_values_the_interval_is_given_and_far_wider_than_from_four():
+    asked, widths = pd.DataFrame({"workers": [16.0], "batch_size": [64.0]}), []
+    for workers in ((1, 2, 4), (1, 2, 4, 8)):
+        X, y = table(workers, lambda n, b: 0.01 + 2e-4 * b + 0.008 * np.log2(n))
+        low, high = Hybrid(extrinsic=("workers", "batch_size")).fit(X, y).predict_interval(asked)
+        widths.append(np.log(high[0] / low[0]))
+    assert np.isfinite(widths).all() and widths[0] > 2 * widths[1]
+
+
+@pytest.mark.parametrize("law", [
+    lambda n, b: 0.01 + 2e-4 * b + 0.0015 * n * np.log2(n),  # faster than in proportion
+    lambda n, b: np.maximum(0.01 + 2e-4 * b, 0.006 * n * (n > 1)),  # overlapped until it is not
+])  # fmt: skip
+def test_from_three_values_laws_that_turn_away_are_held(law):
+    held = []
+    for seed in range(3):
+        X, y = table((1, 2, 4), law, seed)
+        new, t = table((8, 16), law, 100 + seed)
+        low, high = Hybrid(extrinsic=("workers", "batch_size")).fit(X, y).predict_interval(new)
+        held += ((low <= t) & (t <= high)).tolist()
+    # 72 rows of three fits: their errors hang together, so the mark is below the nominal 90 %.
+    assert np.mean(held) >= 0.75
 
 
 @pytest.mark.parametrize("model", [Hybrid, Generic])

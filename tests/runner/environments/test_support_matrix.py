@@ -2,7 +2,7 @@
 
 from steplab.core import catalogue
 from steplab.core.trial import STRATEGIES
-from steplab.runner.environments.support_matrix import INFERENCE, ONE, SEVERAL, summarised, support_matrix
+from steplab.runner.environments.support_matrix import INFERENCE, SEVERAL, SINGLE, summarised, support_matrix
 
 
 def test_every_real_framework_and_network_has_a_row_for_each_strategy():
@@ -24,7 +24,7 @@ def test_networks_for_volumes_are_judged_with_volumes():
 
 
 def test_a_summary_joins_the_networks_of_one_answer():
-    rows = [row for row in support_matrix() if row.framework == "chainer" and row.distribution == ONE]
+    rows = [row for row in support_matrix() if row.framework == "chainer" and row.distribution == SINGLE]
     joined = {one.strategy: one for one in summarised(rows)}
     assert joined["sync"].networks == tuple(catalogue.network_names())
     assert sum(len(one.networks) for one in summarised(rows)) == len(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -39,13 +40,17 @@ def variables(tmp_path: Path) -> dict[str, str]:
 
 
 def test_another_version_with_a_package_is_an_environment_of_its_own(
-    variables: dict[str, str], steplab: Callable[..., Any]
+    variables: dict[str, str], steplab: Callable[..., Any], on_terminal: Callable[..., Any]
 ) -> None:
-    made = steplab("env", "create", "torch", "--version", "7.7", "--with", "einops==0.8", "--json", env=variables)
-    assert made.code == 0, made.err
-    (row,) = made.json["environments"]
-    assert (row["name"], row["framework"], row["version"]) == ("torch-7.7-einops-0.8", "torch", "7.7")
+    command = ("env", "create", "torch", "--version", "7.7", "--with", "einops==0.8")
+    screen = on_terminal(*command, env=variables)
+    assert screen.code == 0, screen.text
+    assert screen.widest <= 80
+    assert re.search(r"torch-7\.7-einops-0\.8 +torch +yes +7\.7", screen.text)
+    assert any("installing" in line and re.search(r"\d:\d\d:\d\d", line) for line in screen.lines)  # a sign of life
     listed = steplab("env", "list", "--json", env=variables).json["environments"]
+    (row,) = [one for one in listed if one["version"] == "7.7"]
+    assert (row["name"], row["framework"]) == ("torch-7.7-einops-0.8", "torch")
     assert {one["name"]: one["ready"] for one in listed if one["framework"] == "torch"} == {
         "torch": False,
         "torch-7.7-einops-0.8": True,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steplab.runner.ranks.channel import GREETING_BYTES, MOST_STRANGERS, Lines, Said
+from steplab.runner.ranks.channel import GREETING_BYTES, MOST_STRANGERS, Lines, Received
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab_worker import codec, transport
 from steplab_worker.machine import machine
@@ -183,7 +183,7 @@ def test_messages_of_any_length_arrive_whole(
             with contextlib.suppress(BlockingIOError):
                 sent += connection.send(text[sent : sent + 100_001])
         lines.wait(0.01)
-    assert lines.inbox[1] == Said(0, Block("native", [0.125] * 400_000))
+    assert lines.inbox[1] == Received(0, Block("native", [0.125] * 400_000))
 
 
 def test_a_temporary_folder_of_any_length_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

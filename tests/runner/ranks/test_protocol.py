@@ -22,7 +22,7 @@ from steplab.core.trial import Status, trial_id
 from steplab.kinds.blocks import BlockDirector
 from steplab.kinds.train import Train, TrainingDirector
 from steplab.runner.ranks import channel, conversation
-from steplab.runner.ranks.channel import Lines, Said
+from steplab.runner.ranks.channel import Lines, Received
 from steplab.runner.ranks.conversation import Conversation, Failure, Outcome
 from steplab.runner.ranks.group import Ended, GroupKey
 from steplab.runner.ranks.group_folder import GroupFolder
@@ -172,7 +172,7 @@ class PlayedGroup:
         self.lines.send(rank, message)
         self.players[rank].react()
 
-    def receive(self, deadline: float) -> Said | Ended | None:
+    def receive(self, deadline: float) -> Received | Ended | None:
         assert time.monotonic() < self.began + HANGS_S, "the conversation has no end"
         while not self.lines.inbox:
             if len(self.lines.silent) > self.ended:

@@ -164,7 +164,7 @@ def test_a_waiting_job_without_trials_is_ended(campaign: Make, slurm: PaperSlurm
 
 def test_only_one_laboratory_submits(campaign: Make, slurm: PaperSlurm) -> None:
     laboratory = campaign()
-    with laboratory.folder.made(laboratory.folder.claims) as claims:
+    with laboratory.folder.ensured(laboratory.folder.claims) as claims:
         claims.write(LEASE, b'{"host": "elsewhere", "pid": 1, "since": 1, "expires": %d}' % (time.time() + 60))
     with pytest.raises(InputError, match="another laboratory submits"):
         submit(laboratory)

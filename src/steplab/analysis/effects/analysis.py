@@ -88,6 +88,7 @@ def designed(trials: pd.DataFrame, factors: Sequence[str]) -> Designed:
         broken=plan.broken,
         inestimable=list(model.inestimable),
         notes=[*plan.notes, *model.notes],
+        unequal=model.noise is not None,
     )
 
 

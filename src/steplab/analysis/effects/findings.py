@@ -106,6 +106,9 @@ class Check:
     trials: tuple[str, ...] = ()
 
 
+NEVER = "never run"  # why a cell is empty that was not planned, or not yet run
+
+
 @dataclass(frozen=True)
 class MissingCell:
     """A combination of levels without a single good trial, and why."""
@@ -166,4 +169,5 @@ class Designed:
     broken: tuple[str, ...]  # trials that failed, each with its reason
     inestimable: list[Inestimable]
     notes: list[str]
+    unequal: bool = False  # whether configurations differ in noise, and each counts with its own
     confounded: tuple[str, ...] = ()  # factors that were not varied independently: no effect is theirs alone

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import without_noise
-from steplab.analysis.effects.findings import MissingCell
+from steplab.analysis.effects.findings import NEVER, MissingCell
 from steplab.core.trial import UNSUPPORTED, Level, plain_level, tally
 
 Array = NDArray[np.float64]
@@ -192,6 +192,6 @@ def _missing(cell: Sequence[object], names: Sequence[str], bad: pd.DataFrame) ->
     there = bad[same]
     levels = tuple((name, plain_level(level)) for name, level in zip(names, cell, strict=True))
     if not len(there):
-        return MissingCell(levels, 0, "never run")
+        return MissingCell(levels, 0, NEVER)
     statuses = ", ".join(sorted(set(there["status"])))
     return MissingCell(levels, tally(there["status"]).failed, statuses)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from steplab.analysis.effects.findings import AnovaRow, Designed, Effect, Interaction, MissingCell
+from steplab.analysis.effects.findings import NEVER, AnovaRow, Designed, Effect, Interaction, MissingCell
 from steplab.core.trial import UNSUPPORTED, Level
 
 TABLE_COLUMNS = ("term", "df", "share", "F", "verdict")
@@ -78,8 +78,10 @@ def _terms(experiment: Designed) -> list[str]:
         return []  # the sentence on noise says why nothing is claimed
     sure = sorted((row for row in experiment.anova if row.differs), key=lambda row: -row.share)
     if not sure and experiment.confounded:
-        names = " and ".join(experiment.confounded)
-        return [f"What {names} do cannot be told apart; no other factor has an effect beyond doubt."]
+        *names, last = experiment.confounded
+        return [
+            f"What {', '.join(names)} and {last} do cannot be told apart; no other factor has an effect beyond doubt."
+        ]
     if not sure:
         return ["No factor and no pair of factors has an effect that the noise leaves beyond doubt."]
     parts = [f"{row.term} {row.share:.0%}" if row.share >= 0.005 else f"{row.term} below 1 %" for row in sure[:5]]
@@ -144,10 +146,17 @@ def _missing(experiment: Designed) -> list[str]:
         whole = _whole_levels(experiment.missing, experiment)
         shown = "; ".join(whole or cells[:SHOWN])
         more = f"; and {len(cells) - SHOWN} more" if not whole and len(cells) > SHOWN else ""
-        noun = "combination has" if len(cells) == 1 else "combinations have"
-        refused = " (unsupported)" if {cell.why for cell in experiment.missing} == {UNSUPPORTED} else ""
-        sentences.append(f"{len(cells)} {noun} no good trial{refused}: {shown}{more}.")
+        sentences.append(f"{len(cells)} {_lacking(experiment.missing)}: {shown}{more}.")
     return sentences
+
+
+def _lacking(missing: Sequence[MissingCell]) -> str:
+    """That combinations were not measured, or how they ended."""
+    reasons, several = {cell.why for cell in missing}, len(missing) > 1
+    if reasons == {NEVER}:
+        return f"combination{'s were' if several else ' was'} not measured"
+    refused = " (unsupported)" if reasons == {UNSUPPORTED} else ""
+    return f"combination{'s have' if several else ' has'} no good trial{refused}"
 
 
 def _whole_levels(missing: Sequence[MissingCell], experiment: Designed) -> list[str]:
@@ -172,8 +181,10 @@ def _looks(experiment: Designed) -> list[str]:
     if not experiment.checks:
         return []
     alarms = [check.sentence for check in experiment.checks if not check.fine]
-    names = ", ".join(check.name for check in experiment.checks)
-    return alarms or [f"Checked without alarm: {names} of the residuals."]
+    # Where each configuration counts with its own noise, levels may well be alike, but that is not the whole of it.
+    silent = {"equal variance"} if experiment.unequal else set()
+    names = ", ".join(check.name for check in experiment.checks if check.name not in silent)
+    return alarms or ([f"Checked without alarm: {names} of the residuals."] if names else [])
 
 
 def _short(text: str, most: int = 40) -> str:

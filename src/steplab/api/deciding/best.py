@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from steplab.api import display
+from steplab.api.deciding.answer import JobAnswer
 from steplab.api.deciding.given import (
     Fixed,
     ModelLike,
@@ -25,35 +23,17 @@ from steplab.core.units import size
 from steplab.planning import best as planning
 from steplab.planning.quantities import parse_limits
 
-SHOWN = 20
 MOST_ROWS = 1000  # of a document
 
 
 @dataclass(frozen=True, repr=False)
-class BestAnswer:
+class BestAnswer(JobAnswer[planning.BestPlan]):
     """Configurations that keep the limits, the best first; `front` are those that are neither slower nor dearer."""
-
-    plan: planning.BestPlan
-
-    @property
-    def why(self) -> str:
-        """The answer in a sentence."""
-        return self.plan.why
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What was assumed from a step to an epoch."""
-        return self.plan.assumptions
 
     @property
     def front(self) -> tuple[planning.BestRow, ...]:
         """The Pareto front of time against cost."""
         return self.plan.front
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row for each configuration."""
-        return pd.json_normalize([asdict(row) for row in self.plan.rows])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,12 +65,6 @@ class BestAnswer:
 
     def __repr__(self) -> str:
         return f"<BestAnswer {described(self.plan.rows[0].at)}: {self.why}>"
-
-    def _repr_html_(self) -> str:
-        return display.block(
-            display.sentence(self.why), display.table(self.columns, self.cells[:SHOWN]),
-            display.rest(len(self.cells) - SHOWN), *(display.sentence(f"Assumed: {t}.") for t in self.assumptions),
-        )  # fmt: skip
 
 
 def plan_best(

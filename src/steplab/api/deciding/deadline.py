@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from steplab.api import display
+from steplab.api.deciding.answer import JobAnswer
 from steplab.api.deciding.given import (
     Fixed,
     ModelLike,
@@ -24,29 +22,10 @@ from steplab.core.units import seconds as shown
 from steplab.core.units import span
 from steplab.planning import deadline as planning
 
-SHOWN = 20
-
 
 @dataclass(frozen=True, repr=False)
-class DeadlineAnswer:
+class DeadlineAnswer(JobAnswer[planning.DeadlinePlan]):
     """Configurations with the probability that the job ends in time; those that surely do come first."""
-
-    plan: planning.DeadlinePlan
-
-    @property
-    def why(self) -> str:
-        """The answer in a sentence."""
-        return self.plan.why
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What was assumed from a step to the job."""
-        return self.plan.assumptions
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row for each configuration."""
-        return pd.json_normalize([asdict(row) for row in self.plan.rows])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -71,12 +50,6 @@ class DeadlineAnswer:
 
     def __repr__(self) -> str:
         return f"<DeadlineAnswer {self.why}>"
-
-    def _repr_html_(self) -> str:
-        return display.block(
-            display.sentence(self.why), display.table(self.columns, self.cells[:SHOWN]),
-            display.rest(len(self.cells) - SHOWN), *(display.sentence(f"Assumed: {t}.") for t in self.assumptions),
-        )  # fmt: skip
 
 
 def plan_deadline(

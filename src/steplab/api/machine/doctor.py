@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from steplab.api.machine.slurm import SlurmCheck, check_slurm
 from steplab.core.catalogue import framework, framework_extensions, network_extensions
 from steplab.core.extensions import Extension
 from steplab.core.home import home
+from steplab.core.machine_words import machine_rows
 from steplab.core.trial import Level
-from steplab.core.units import count, size
 from steplab.models import model_extensions
 from steplab.runner.environments import registry
 from steplab.runner.environments.registry import Listed
@@ -29,18 +29,6 @@ from steplab_worker import amx
 from steplab_worker.machine import machine
 
 __all__ = ["Checkup", "Summary", "Support", "doctor", "summarised", "support_matrix"]
-# What is shown of a machine, in which words and units.
-MACHINE_WORDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "host": ("host", str),
-    "system": ("system", str),
-    "cpu": ("CPU", str),
-    "cores": ("cores", str),
-    "cpus": ("CPUs", str),
-    "mhz": ("clock", lambda mhz: f"{count(1e6 * mhz)}Hz"),
-    "memory_bytes": ("memory", size),
-    "gpus": ("GPUs", str),
-    "python": ("Python", str),
-}
 FIRST = "torch"  # the framework to begin with, as `init` does
 
 
@@ -67,9 +55,7 @@ class Checkup:
     @property
     def machine_rows(self) -> list[tuple[str, str]]:
         """The machine in words and units that people read; what the system does not tell is left out."""
-        return [
-            (words, shown(value)) for field, (words, shown) in MACHINE_WORDS.items() if (value := self.machine[field])
-        ]
+        return machine_rows(self.machine)
 
     def document(self) -> dict[str, Any]:
         """What `steplab doctor --json` prints."""

@@ -114,12 +114,12 @@ class AdaptiveStudy:
         })  # fmt: skip
 
     def _rest(self, batch: ChosenBatch, left: Mapping[str, str]) -> Batch | None:
-        found = (
+        numbered = (
             [(replicate, row, trial) for replicate, row, trial in self.trials.numbered() if trial in left]
             if left
             else []
         )
-        choices = tuple(Choice(row, replicate, left[trial]) for replicate, row, trial in found)
+        choices = tuple(Choice(row, replicate, left[trial]) for replicate, row, trial in numbered)
         within = self.aim.trials is None or len(self._heads()) < self.aim.trials
         return Batch(batch.batch, choices, batch.why, batch.uncertainty) if choices and within else None
 

@@ -15,7 +15,8 @@ from datetime import datetime
 
 import numpy as np
 
-from steplab.api.measuring.durations import Shape, Took, remembered
+from steplab.api.measuring.durations import DURATIONS, Took
+from steplab.api.measuring.shape_memory import Shape
 from steplab.core import catalogue
 from steplab.core.record import Head
 from steplab.core.resolution import Resolved, graph_of, resolve
@@ -63,7 +64,7 @@ class Expectation:
     study: Study
     per_start: float = 1.0  # trials that use the same ranks, one after the other
     took: dict[Shape, Took] = field(default_factory=dict)  # in this folder
-    before: Mapping[Shape, Took] = field(default_factory=remembered)  # in other studies here: few count
+    before: Mapping[Shape, Took] = field(default_factory=DURATIONS.read)  # in other studies here: few count
     _guesses: dict[tuple[tuple[str, object], ...], Guess] = field(default_factory=dict)
     _some: dict[str, Guess] = field(default_factory=dict)  # of a large plan
     _flops: dict[int, float] = field(default_factory=dict)  # of a sample, by the network's graph

@@ -141,8 +141,8 @@ def _layout(net: str, ranks: tuple[int, ...], rates: tuple[str, ...], executor: 
 def _hosts_named(executor: str) -> int:
     """How many hosts the user's settings name; Slurm's are not counted beforehand."""
     bare = parse_study('[study]\nname = "network"\n[factors]\nframework = "synthetic"\n', Path("network.toml"))
-    said = executor_settings(bare, executor)
-    return len(said.names) if isinstance(said, HostsSettings) and said.names else 2
+    settings = executor_settings(bare, executor)
+    return len(settings.names) if isinstance(settings, HostsSettings) and settings.names else 2
 
 
 def _counts(most: int) -> tuple[int, ...]:
@@ -176,6 +176,6 @@ def network_profile(folder: Path | str, profile: Path | str | None = None, name:
     """Write the profile of exchanges that were run, by default beside their folder."""
     folder = Path(folder)
     file = Path(profile) if profile is not None else folder.with_name(f"{folder.name}.json")
-    made = profile_of(Results(folder).trials, name or folder.name)
-    write_file(file, made.text().encode())
-    return MeasuredNetwork(made, file, folder)
+    measured = profile_of(Results(folder).trials, name or folder.name)
+    write_file(file, measured.text().encode())
+    return MeasuredNetwork(measured, file, folder)

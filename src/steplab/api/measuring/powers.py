@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from steplab.api.measuring.durations import Shape
-from steplab.api.measuring.noise_memory import Scatter, remembered_noise
+from steplab.api.measuring.noise_memory import NOISE, Scatter
+from steplab.api.measuring.shape_memory import Shape
 from steplab.core import catalogue
 from steplab.core.resolution import resolve
 from steplab.core.trial import Config
@@ -63,11 +63,11 @@ def _noise(trials: Plan, study_folder: Path) -> tuple[float, str] | None:
         if seen.freedom >= FEWEST:
             return seen.noise, basis
     shapes = _shapes(trials)
-    before = remembered_noise()
+    before = NOISE.read()
     alike = pooled(seen for shape, seen in before.items() if shape in shapes)
     if alike.freedom >= FEWEST:
         return alike.noise, "earlier studies on this machine"
-    related = pooled(seen for shape, seen in before.items() if shape.framework in {one.framework for one in shapes})
+    related = pooled(seen for shape, seen in before.items() if shape.framework in {known.framework for known in shapes})
     if related.freedom >= FEWEST:
         return related.noise, "earlier studies of the same framework on this machine"
     return None
@@ -84,7 +84,7 @@ def pooled(scatters: Iterable[Scatter]) -> Scatter:
 def _shapes(trials: Plan) -> set[Shape]:
     rows = trials.configurations.distinct(("framework", "network", "workers")).first
     resolved = [trials.resolved(int(row)) for row in rows]
-    return {Shape(one.framework, one.network, one.workers) for one in resolved}
+    return {Shape(trial.framework, trial.network, trial.workers) for trial in resolved}
 
 
 def scatter(folder: Path) -> dict[Shape, Scatter]:
@@ -97,12 +97,12 @@ def scatter(folder: Path) -> dict[Shape, Scatter]:
     factors = [name for name in tables.factors if name in ok]
     if not len(ok) or not factors:
         return {}
-    found: dict[Shape, Scatter] = {}
+    scatters: dict[Shape, Scatter] = {}
     for _, rows in ok.groupby(factors, dropna=False):
         if len(rows) > 1:
             shape, seen = _of_configuration(rows)
-            found[shape] = found.get(shape, Scatter()).plus(seen)
-    return found
+            scatters[shape] = scatters.get(shape, Scatter()).plus(seen)
+    return scatters
 
 
 def _of_configuration(rows: pd.DataFrame) -> tuple[Shape, Scatter]:
@@ -112,9 +112,9 @@ def _of_configuration(rows: pd.DataFrame) -> tuple[Shape, Scatter]:
     return shape, Scatter(float(len(logs) - 1), float(((logs - logs.mean()) ** 2).sum()))
 
 
-def real_noise(found: Mapping[Shape, Scatter]) -> dict[Shape, Scatter]:
+def real_noise(scatters: Mapping[Shape, Scatter]) -> dict[Shape, Scatter]:
     """What is worth remembering: the noise of a virtual clock says nothing of this machine."""
-    return {shape: seen for shape, seen in found.items() if catalogue.framework(shape.framework).needs_environment}
+    return {shape: seen for shape, seen in scatters.items() if catalogue.framework(shape.framework).needs_environment}
 
 
 def pilot_folder(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from typing import Any
 
 from steplab.api.left_out import left_out
 from steplab.api.measuring.budget import is_adaptive, planned_number
-from steplab.api.measuring.durations import remember
+from steplab.api.measuring.durations import DURATIONS
 from steplab.api.measuring.estimate import Expectation, Guess
 from steplab.api.measuring.plan import StudyPlan, expectation, missing_environments, plan
 from steplab.api.measuring.status import Counts, counts
@@ -235,16 +235,16 @@ def _remember(own: Expectation) -> None:
     """Keep how long the trials of real frameworks took, for the estimates of other studies."""
     real = {shape: took for shape, took in own.took.items() if catalogue.framework(shape.framework).needs_environment}
     if real:
-        remember(real)
+        DURATIONS.add(real)
 
 
 def _remember_noise(folder: Path, own: Expectation) -> None:
     """Keep the noise between replicates of real frameworks, for the powers of other studies."""
     if any(catalogue.framework(shape.framework).needs_environment for shape in own.took):
-        from steplab.api.measuring.noise_memory import remember_noise
+        from steplab.api.measuring.noise_memory import NOISE
         from steplab.api.measuring.powers import real_noise, scatter  # brings pandas
 
-        remember_noise(real_noise(scatter(folder)))
+        NOISE.add(real_noise(scatter(folder)))
 
 
 def pilot(

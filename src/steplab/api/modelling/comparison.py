@@ -13,6 +13,7 @@ import pandas as pd
 from steplab.api import display
 from steplab.api.modelling.judging import Judge, Progress, judge_all
 from steplab.api.modelling.rows import Columns, RowSource, listed, training_rows
+from steplab.core.units import quantity
 from steplab.models import load_model_class, offered
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.training_rows import Chosen
@@ -111,17 +112,20 @@ class ModelComparison:
     def _repr_html_(self) -> str:
         return display.block(
             display.title(f"{self.target}: {self.test_rows} held-out rows ({self.judged_on})"),
-            display.table(COLUMNS, [cells(row) for row in self.rows]),
+            display.table(COLUMNS, [cells(row, self.target) for row in self.rows]),
             *(display.sentence(f"{row.model}: {row.reason}") for row in self.rows if row.reason),
         )
 
 
-def cells(row: ComparedModel) -> list[str | None]:
+def cells(row: ComparedModel, target: str) -> list[str | None]:
     """A model's row of a table of `COLUMNS`."""
     covered = None if row.coverage is None else 100 * row.coverage
-    numbers = ((row.mae, ".4g"), (row.mape, ".1f"), (row.rmse, ".4g"), (row.r2, ".3f"), (covered, ".0f"))
-    shown = [None if value is None else format(value, form) for value, form in numbers]
-    return [row.model, *shown, f"{row.fit_seconds:.2f}"]
+    mae, rmse = (None if error is None else quantity(target, error) for error in (row.mae, row.rmse))
+    mape, r2, share = (
+        None if value is None else format(value, form)
+        for value, form in ((row.mape, ".1f"), (row.r2, ".3f"), (covered, ".0f"))
+    )
+    return [row.model, mae, mape, rmse, r2, share, f"{row.fit_seconds:.2f}"]
 
 
 def compare(

@@ -13,6 +13,7 @@ from steplab.api.modelling.model_file import read_model, write_model
 from steplab.api.modelling.predictions import At, Predictions, predict
 from steplab.api.modelling.rows import Columns, RowSource, training_rows
 from steplab.core.errors import ModelError, allowed
+from steplab.core.units import quantity
 from steplab.models import load_model_class
 from steplab.models.base import Parameter, PerformanceModel
 from steplab.models.columns.roles import features
@@ -72,7 +73,8 @@ class FittedModel:
         train = self.train
         if train is None:
             return ""
-        return f"MAE {train.mae:.4g}, MAPE {train.mape:.2f} %, RMSE {train.rmse:.4g}, R² {train.r2:.4f}"
+        mae, rmse = (quantity(self.target, error) for error in (train.mae, train.rmse))
+        return f"MAE {mae}, MAPE {train.mape:.2f} %, RMSE {rmse}, R² {train.r2:.4f}"
 
     @property
     def example(self) -> str:

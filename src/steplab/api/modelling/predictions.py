@@ -11,6 +11,7 @@ import pandas as pd
 
 from steplab.api import display
 from steplab.core.errors import ModelError
+from steplab.core.units import quantity
 from steplab.models.base import PerformanceModel
 from steplab.planning.predict import Prediction, configurations, parse_configuration, predict_table
 from steplab.store.source import frame_source, read_source
@@ -54,8 +55,8 @@ class Predictions:
         if len(self) != 1:
             return f"<{len(self)} predictions of {self.target} by {self.model}>"
         row = self[0]
-        interval = row.note if row.low is None else f"{_shown(row.low)} to {_shown(row.high)} with {self.level:.0%}"
-        told = f"{self.target} {row.value:.4g} ({interval})"
+        ends = f"{self._shown(row.low)} to {self._shown(row.high)} with {self.level:.0%}"
+        told = f"{self.target} {self._shown(row.value)} ({row.note if row.low is None else ends})"
         return f"<Prediction {described(row)}: {told}, {placed(row)}>"
 
     @property
@@ -66,22 +67,23 @@ class Predictions:
     @property
     def cells(self) -> list[list[str]]:
         """The rows of a table of `columns`."""
-        return [[described(row), f"{row.value:.4g}", _shown(row.low), _shown(row.high), placed(row)] for row in self]
+        return [
+            [described(row), *(self._shown(end) for end in (row.value, row.low, row.high)), placed(row)] for row in self
+        ]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Why some of the predictions have no interval, each reason once."""
         return tuple(dict.fromkeys(row.note for row in self if row.note))
 
+    def _shown(self, end: float | None) -> str:
+        return "–" if end is None else quantity(self.target, end)
+
     def _repr_html_(self) -> str:
         return display.block(
             display.table(self.columns, self.cells[:SHOWN]), display.rest(len(self) - SHOWN),
             *(display.sentence(note) for note in self.notes),
         )  # fmt: skip
-
-
-def _shown(end: float | None) -> str:
-    return "–" if end is None else f"{end:.4g}"
 
 
 def described(row: Prediction) -> str:

@@ -18,7 +18,9 @@ from steplab.analysis.statistics.intervals import Interval
 from steplab.analysis.study import Analysis, analyse
 from steplab.analysis.summary import Group
 from steplab.analysis.training import AccuracyCurve, TimeToAccuracy, Training
+from steplab.analysis.utilisation import Rate, Utilisation
 from steplab.api import display
+from steplab.api.results.step_work import with_step_work
 from steplab.core.units import count, seconds, span
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TABLE_COLUMNS", "AccuracyCurve", "Analysis", "Estimate", "Findings", "Group", "Inference", "Interval", "Latency",
-    "Scaling", "TimeToAccuracy", "Training", "Why", "analyze", "describe", "label", "sentences", "table_rows",
+    "Rate", "Scaling", "TimeToAccuracy", "Training", "Utilisation", "Why",
+    "analyze", "describe", "label", "sentences", "table_rows",
 ]  # fmt: skip
 SHOWN = 15  # configurations in a notebook
 
@@ -130,7 +133,8 @@ class Findings:
 def analyze(data: StudyData) -> Findings:
     """Analyse the tables of a study."""
     tables = data.tables
-    return Findings(data, analyse(tables.trials, tables.factors, tables.iterations, tables.layers, tables.epochs))
+    trials = with_step_work(tables.trials, tables.factors, data.folder)
+    return Findings(data, analyse(trials, tables.factors, tables.iterations, tables.layers, tables.epochs))
 
 
 def _flat(group: Group) -> dict[str, Any]:
@@ -139,7 +143,16 @@ def _flat(group: Group) -> dict[str, Any]:
     times = {"n": t.n, "t_iter": t.median, "t_iter_low": t.low, "t_iter_high": t.high}
     rates = {"throughput": group.throughput, "speedup": speedup.value if speedup else None}
     rest = {"efficiency": group.efficiency, "lif": group.lif, "observer_cost": group.observer_cost}
-    return {**group.factors, **times, **rates, **rest, **group.phases}
+    return {**group.factors, **times, **rates, **rest, **_used(group.utilisation), **group.phases}
+
+
+def _used(used: Utilisation | None) -> dict[str, float | None]:
+    """What is known of the utilisation, as columns of a table."""
+    rates = {} if used is None else {
+        "flops_per_s": used.flops_per_s, "utilisation": used.share, "tokens_per_s": used.tokens_per_s,
+        "tokens_per_joule": used.tokens_per_joule,
+    }  # fmt: skip
+    return {name: rate.value for name, rate in rates.items() if rate is not None}
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -156,4 +169,5 @@ def _group(group: Group) -> dict[str, Any]:
         "speedup_low": s.low if s else None,
         "speedup_high": s.high if s else None,
         "efficiency": group.efficiency,
+        "utilisation": group.utilisation,
     }

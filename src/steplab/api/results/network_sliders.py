@@ -28,13 +28,13 @@ def network_sliders(study: StudyData, file: Path, at: Mapping[str, str]) -> Netw
     rate = profile.ranks[0].rate if profile.ranks else ""
     ranks, nodes = _most(profile, rate)
     layout = Layout(ranks, nodes, one_machine=profile.one_machine)
-    made = step_formula(compute, Wires(profile, rate), layout)
+    step = step_formula(compute, Wires(profile, rate), layout)
     there = ",".join([f"nodes={nodes}", f"workers={ranks}", *([f"rate={rate}"] if rate else [])])
     there = ",".join([there, *(f"{name}={level}" for name, level in own.items())])
     command = f"steplab predict --network {shlex.quote(str(file))} --from {shlex.quote(str(study.folder))} --at {there}"
     name = f"{profile.name}: {ranks} workers on {nodes} hosts {rate}".rstrip()
     ranges = {BANDWIDTH: (0.25, 4.0), LATENCY: (0.25, 4.0), ACCUMULATE: (1, 16)}
-    return NetworkSliders(name, made.formula, ranges, MODEL_DOUBT, command)
+    return NetworkSliders(name, step.formula, ranges, MODEL_DOUBT, command)
 
 
 def _most(profile: Profile, rate: str) -> tuple[int, int]:

@@ -60,9 +60,11 @@ def report_data(
     fitted = beside.begin(fit) if beside else fit
 
     from steplab.analysis.study import analyse
+    from steplab.api.results.step_work import with_step_work
     from steplab.report.data import Tabled, gather
 
-    analysis = analyse(loaded.trials, loaded.factors, loaded.iterations, loaded.layers, loaded.epochs)
+    trials = with_step_work(loaded.trials, loaded.factors, results.folder)
+    analysis = analyse(trials, loaded.factors, loaded.iterations, loaded.layers, loaded.epochs)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, results.study, loaded)
     about = results.study.about
@@ -237,6 +239,8 @@ def _provenance(place: StudyFolder, study: Study, loaded: Tables) -> Provenance:
     if shown is None:
         return Provenance(study.text, {"cpu": "no trial yet"}, {}, "", "none", "", {}, commands, loaded.unreadable)
     source = f"{shown.data.name}, {shown.data.source}, {shown.data.samples} samples"
+    if shown.data.source == "none":
+        source = "none was read"
     return Provenance(
         study.text, shown.machine.model_dump(), versions, shown.command, source, shown.started[:10], samples, commands,
         loaded.unreadable,

@@ -29,6 +29,7 @@ from steplab.core.trial import describe
 from steplab.core.units import count
 from steplab.costs.machine_file import read_machine
 from steplab.costs.network import NetworkCost, cost
+from steplab.costs.recompute import recomputing
 from steplab.costs.roofs import Ceiling, Ceilings
 from steplab.runner.instruments.ceilings import ceilings as of_this_machine
 from steplab.runner.workloads import workload_of
@@ -198,7 +199,8 @@ def of_configuration(
     """The roofline of one configuration; a network of one's own is looked for in `modules`."""
     _expect_known(record)
     resolved, workload = workload_of(record.config, modules, record.kind)
-    counted, row = cost(workload), roofs.row(record.threads)
+    counted = recomputing(workload) if resolved.recompute else cost(workload)
+    row = roofs.row(record.threads)
     times = times_of(rows, layers, resolved.accumulate)
     points = placed(counted, times, row, resolved.optimizer)
     notes = tuple(_notes(record, roofs, counted, times))

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from steplab.api import display
-from steplab.api.sources.networks import workload
+from steplab.api.sources.networks import expect_blocks, shards_of, workload
 from steplab.core.errors import InputError, nearest
 from steplab.core.units import parse_size, size
 from steplab.costs.memory import LayerMemory, Memory, largest_batch
 from steplab.costs.memory import memory as held
 from steplab.costs.network import OPTIMIZERS
-from steplab.costs.operation import Workload
 
 __all__ = ["MemoryReport", "memory"]
 
@@ -33,11 +32,16 @@ class MemoryReport:
     def lines(self) -> list[tuple[str, str]]:
         """The totals in words: what, and how much."""
         memory = self.memory
+        again = "; blocks recompute the rest" if memory.recompute else ""
+        whole = f"{size(memory.gathered_bytes)} of whole parameters at once: two blocks', and those of none"
+        gathered = [("gathered", whole)] if memory.shards > 1 else []
+        part = f" of this worker, one of {memory.shards}" if memory.shards > 1 else ""
         lines = [
-            ("parameters", size(memory.parameter_bytes)),
-            ("gradients", size(memory.gradient_bytes)),
+            ("parameters", f"{size(memory.parameter_bytes)}{part}"),
+            ("gradients", f"{size(memory.gradient_bytes)}{part}"),
             ("optimiser state", f"{size(memory.state_bytes)} ({memory.optimizer})"),
-            ("activations", f"{size(memory.activation_bytes)} kept for backward, as PyTorch keeps them"),
+            ("activations", f"{size(memory.activation_bytes)} kept for backward, as PyTorch keeps them{again}"),
+            *gathered,
             ("peak", f"{size(memory.peak_bytes)} at once, beside the framework itself"),
         ]
         if self.within is not None:
@@ -73,6 +77,9 @@ def memory(
     batch: int = 1,
     *,
     optimizer: str = "sgd",
+    recompute: bool = False,
+    strategy: str = "sync",
+    workers: int = 1,
     within: int | str | None = None,
     input_shape: Sequence[int] | None = None,
     classes: int | None = None,
@@ -84,6 +91,9 @@ def memory(
         network: A built-in network.
         batch: Samples in a batch, of one worker.
         optimizer: `sgd`, `momentum` or `adam`.
+        recompute: Whether blocks keep their inputs only and run forward again in backward.
+        strategy: `sync`, or `sharded`: the workers divide parameters, gradients and the optimiser's state among them.
+        workers: How many there are; what is told is of one.
         within: Bytes, or a text such as `"24GB"`, for the largest batch that fits.
         input_shape: The shape of a sample; by default the network's usual.
         classes: The number of classes.
@@ -91,10 +101,13 @@ def memory(
     """
     if optimizer not in OPTIMIZERS:
         raise InputError(f"there is no optimiser {optimizer!r}", hint=nearest(optimizer, OPTIMIZERS))
+    shards = shards_of(strategy, workers)
     limit = parse_size(within) if isinstance(within, str) else within
 
-    def at(samples: int) -> Workload:
-        return workload(network, samples, input_shape, classes, options)
+    def at(samples: int) -> Memory:
+        operations = workload(network, samples, input_shape, classes, options)
+        if recompute:
+            expect_blocks(operations)
+        return held(operations, optimizer, recompute, shards)
 
-    counted = held(at(batch), optimizer)
-    return MemoryReport(counted, limit, None if limit is None else largest_batch(at, optimizer, limit))
+    return MemoryReport(at(batch), limit, None if limit is None else largest_batch(at, limit))

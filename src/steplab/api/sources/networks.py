@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from steplab.api import display
-from steplab.core.errors import InputError
+from steplab.core.errors import InputError, allowed
 from steplab.core.units import count, size
 from steplab.costs.builtin import builtin
 from steplab.costs.document import document
+from steplab.costs.exchange import StepExchange, step_exchange
 from steplab.costs.network import OPTIMIZERS, LayerCost, NetworkCost, cost, update
 from steplab.costs.onnx_graph import read_onnx
 from steplab.costs.operation import Workload
+from steplab.costs.recompute import recomputing
 from steplab.runner.environments.user_networks import trace_module
 
+STRATEGIES = ("sync", "sharded")
 __all__ = ["LayerCost", "NetworkCost", "NetworkReport", "inspect", "workload"]
 
 
@@ -25,6 +28,7 @@ class NetworkReport:
     """A network's cost: `cost` holds it layer by layer."""
 
     cost: NetworkCost
+    exchange: StepExchange | None = None  # between several workers, if that was asked for
 
     @property
     def lines(self) -> list[tuple[str, str]]:
@@ -41,12 +45,14 @@ class NetworkReport:
             ("activation memory", f"{at_least}{size(totals.activation_bytes)}"),
             ("update", updates),
         ]
+        known += [] if self.exchange is None else [("exchange", exchange_words(self.exchange))]
         missing = [("not counted", f"{layer.name}: the cost of {layer.kind} is not known") for layer in cost.unknown]
         return known + missing
 
     def document(self) -> dict[str, Any]:
         """What `steplab inspect --json` prints."""
-        return document(self.cost)
+        sent = {} if self.exchange is None else {**asdict(self.exchange), "sent_bytes": self.exchange.sent_bytes}
+        return {**document(self.cost), **({"exchange": sent} if sent else {})}
 
     def __repr__(self) -> str:
         flops = count(self.cost.totals.forward_flops)
@@ -79,6 +85,9 @@ def inspect(
     classes: int | None = None,
     options: Mapping[str, str] | None = None,
     modules: Path | str | None = None,
+    recompute: bool = False,
+    strategy: str = "sync",
+    workers: int = 1,
 ) -> NetworkReport:
     """Count layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs.
 
@@ -90,8 +99,44 @@ def inspect(
         classes: The number of classes of a built-in network.
         options: Options of a built-in network, such as `{"filters": "8"}`.
         modules: The folder in which a module is looked for, by default the current one.
+        recompute: Whether blocks run forward again in backward, which then counts that as well.
+        strategy: How several workers share a step: `sync` or `sharded`.
+        workers: How many there are, for what they send each other.
     """
-    return NetworkReport(cost(workload(network, batch, input_shape, classes, options or {}, modules)))
+    shards_of(strategy, workers)
+    operations = workload(network, batch, input_shape, classes, options or {}, modules)
+    if recompute:
+        expect_blocks(operations)
+    counted = recomputing(operations) if recompute else cost(operations)
+    sent = step_exchange(counted, operations, strategy, workers) if workers > 1 else None
+    return NetworkReport(counted, sent)
+
+
+def shards_of(strategy: str, workers: int) -> int:
+    """Among how many workers parameters are divided."""
+    if strategy not in STRATEGIES:
+        raise InputError(
+            f"what workers hold and send with strategy {strategy!r} is not counted", hint=allowed(STRATEGIES)
+        )
+    if workers < 1:
+        raise InputError(f"there must be a worker at least, not {workers}")
+    return workers if strategy == "sharded" else 1
+
+
+def exchange_words(exchange: StepExchange) -> str:
+    """What a worker sends in a step, and for what."""
+    parts = {
+        "all-reduce": exchange.all_reduce_bytes, "all-gather": exchange.all_gather_bytes,
+        "reduce-scatter": exchange.reduce_scatter_bytes,
+    }  # fmt: skip
+    named = ", ".join(f"{name} of {size(bytes_)}" for name, bytes_ in parts.items() if bytes_)
+    return f"each of {exchange.workers} workers sends at least {size(exchange.sent_bytes)} in a step ({named})"
+
+
+def expect_blocks(operations: Workload) -> None:
+    """Say so if there is no block that could be recomputed."""
+    if not any(operation.block for operation in operations.operations):
+        raise InputError("it has no blocks that could be recomputed", where=operations.name)
 
 
 def workload(

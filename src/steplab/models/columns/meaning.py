@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,7 @@ class Parts:
         return tuple(column for column in (self.workers, self.batch, self.nodes) if column)
 
 
+@cache
 def plain(name: str) -> str:
     """A column's name without its unit, case and separators.
 

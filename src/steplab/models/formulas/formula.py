@@ -25,8 +25,8 @@ Array = np.ndarray
 MANY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
 }  # fmt: skip
-TWO: dict[str, Callable[[Array, Array], Array]] = {"sub": np.subtract, "div": np.divide, "pow": np.power}
-ONE: dict[str, Callable[[Array], Array]] = {
+BINARY: dict[str, Callable[[Array, Array], Array]] = {"sub": np.subtract, "div": np.divide, "pow": np.power}
+UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative, "log2": np.log2, "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs,
 }  # fmt: skip
 DEEPEST = 60
@@ -132,7 +132,7 @@ def _value(node: Node, X: Mapping[str, Array], rows: int) -> Array:
         return bump_sum(at, np.asarray(node["points"], float), np.asarray(node["weights"], float))
     if name in MANY:
         return reduce(MANY[name], args)
-    return TWO[name](*args) if name in TWO else ONE[name](*args)
+    return BINARY[name](*args) if name in BINARY else UNARY[name](*args)
 
 
 def bump_sum(at: Array, points: Array, weights: Array) -> Array:
@@ -176,7 +176,7 @@ def _check(node: object, depth: int) -> None:
     else:
         _require(isinstance(args, list), f"there is no operation {name!r}")
         assert isinstance(args, list)
-        sizes = {**dict.fromkeys(TWO, 2), **dict.fromkeys(ONE, 1)}
+        sizes = {**dict.fromkeys(BINARY, 2), **dict.fromkeys(UNARY, 1)}
         _require(name in MANY or name in sizes, f"there is no operation {name!r}")
         _require(len(args) >= 1 if name in MANY else len(args) == sizes[str(name)], f"{name!r} has wrong arguments")
         for arg in args:

@@ -22,8 +22,9 @@ MOST_ROWS = 400
 # Closer to the border than this a value counts as measured: rounding is no extrapolation.
 NEXT_TO_NOTHING = 1e-9
 MOST_BORDERS = 4
-# Each border is one try of the model; from a single try nothing can be said about the next.
-FEWEST_BORDERS = 2
+# Each border is one try of the model. A single one that goes well may do so by luck: what it needed counts three times,
+# and is at least 0.3 in logarithms for each e-fold; one that goes badly (0.7 and more) is believed as it is.
+SINGLE_TIMES, SINGLE_LEAST, SINGLE_BAD = 3.0, 0.3, 0.7
 # Nothing is known as well outside as inside: borders that show no growth may do so by luck.
 LEAST_RATE = 0.25
 LEVEL = 0.9
@@ -81,22 +82,32 @@ def needed_rate(scores: Array, distances: Array, inside: float) -> float:
     return float(np.quantile(excess, LEVEL))
 
 
-def combined_rate(rates: Sequence[float]) -> float | None:
-    """One rate from those of several borders: their mean, of two the larger; None where there are too few.
+def combined_rate(rates: Sequence[float], half: float) -> float | None:
+    """One rate from those of several borders: their mean, of two the larger, of one far more than it; None without any.
 
-    >>> combined_rate([1.0, 3.0]), combined_rate([1.0, 2.0, 6.0]), combined_rate([0.0, 0.0]), combined_rate([1.0])
-    (3.0, 3.0, 0.25, None)
+    `half` is the half width inside, in logarithms, which rates multiply.
+
+    >>> [combined_rate(rates, 0.1) for rates in ([1.0, 3.0], [1.0, 2.0, 6.0], [0.0, 0.0], [])]
+    [3.0, 3.0, 0.25, None]
+    >>> [round(combined_rate([rate], 0.1), 6) for rate in (0.0, 2.0, 5.0, 9.0)]
+    [3.0, 6.0, 7.0, 9.0]
     """
-    if len(rates) < FEWEST_BORDERS:
+    if not rates:
         return None
-    rate = max(rates) if len(rates) == FEWEST_BORDERS else float(np.mean(rates))
+    if len(rates) == 1:
+        return max(rates[0], min(SINGLE_TIMES * rates[0], SINGLE_BAD / half), SINGLE_LEAST / half)
+    rate = max(rates) if len(rates) == 2 else float(np.mean(rates))
     return max(float(rate), LEAST_RATE)
 
 
 def rates(
-    frame: pd.DataFrame, columns: Sequence[str], scored: Callable[[Border], Array | None], inside: float, fewest: int
-) -> Rates:
-    """The rate of each factor; `scored` gives the scores of the rows beyond a border, or None if the fit fails."""
+    frame: pd.DataFrame, columns: Sequence[str], scored: Callable[[Border], Array | None], inside: float, half: float,
+    fewest: int,
+) -> Rates:  # fmt: skip
+    """The rate of each factor; `scored` gives the scores of the rows beyond a border, or None if the fit fails.
+
+    `inside` is the half width inside in the unit of the scores, `half` the same in logarithms.
+    """
     by_column: Rates = {}
     for column in columns:
         needed = []
@@ -105,7 +116,7 @@ def rates(
             if scores is not None and np.isfinite(scores).any():
                 known = np.isfinite(scores)
                 needed.append(needed_rate(scores[known], border.distance[known], inside))
-        by_column[column] = combined_rate(needed)
+        by_column[column] = combined_rate(needed, half)
     return by_column
 
 

@@ -22,6 +22,8 @@ from steplab.core.errors import ModelError
 
 POWERS = (0.0, 0.5, 1.0)
 MOST_SCORES = 501
+# Noise-free rows have no width of their own; what extrapolation adds is measured in this one.
+LEAST_HALF = 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Conformal:
     def quantile(self, level: float) -> float:
         """The half width of a prediction of size 1."""
         return conformal_quantile(self.scores, self.rows, level)
+
+    @property
+    def typical_half(self) -> float:
+        """The half width of a 90 % interval as a share of a typical value, which is ten times the floor."""
+        typical = 10 * self.floor
+        return max(self.quantile(0.9) * float(typical ** (self.power - 1)), LEAST_HALF)
 
     def scores_of(self, predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:
         """How far measured values lie from predictions, in the unit of `scores`."""
@@ -134,9 +142,15 @@ def calibrate(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | 
     power = best_power(residuals, predicted, floor)
     scores = residuals / scale_of(predicted, power, floor)
     rows = len(scores) if groups is None else len(np.unique(groups[seen]))
-    if len(scores) > MOST_SCORES:
-        scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))
-    return Conformal(power, floor, rows, tuple(sorted(float(score) for score in scores)), positive)
+    return Conformal(power, floor, rows, thinned_scores(scores), positive)
+
+
+def thinned_scores(scores: np.ndarray) -> tuple[float, ...]:
+    """The scores in order; of many, quantiles that stand for them."""
+    ordered = np.sort(scores)
+    if len(ordered) > MOST_SCORES:
+        ordered = np.interp(np.linspace(0, len(ordered) - 1, MOST_SCORES), np.arange(len(ordered)), ordered)
+    return tuple(ordered.tolist())
 
 
 def excess(values: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from steplab.models.held_out.intervals import MOST_SCORES, POWERS, conformal_quantile, dependences
+from steplab.models.held_out.intervals import LEAST_HALF, POWERS, conformal_quantile, dependences, thinned_scores
 
 KIND = "ratio"
-# Noise-free rows have no width of their own; what extrapolation adds is measured in this one.
-LEAST_HALF = 1e-6
 # e^30 is wider than any time that could be measured, and still a number.
 MOST_HALF = 30.0
 
@@ -58,6 +56,11 @@ class RatioConformal:
         """The half width in logarithms of a typical value."""
         return max(conformal_quantile(self.scores, self.rows, level), LEAST_HALF)
 
+    @property
+    def typical_half(self) -> float:
+        """The half width of a 90 % interval in logarithms, at a typical value."""
+        return self.quantile(0.9)
+
     def scores_of(self, predicted: np.ndarray, measured: np.ndarray) -> np.ndarray:
         """How far measured values lie from predictions, in the unit of `scores`."""
         ratio = np.abs(np.log(measured / np.maximum(predicted, self.floor)))
@@ -95,15 +98,11 @@ class RatioConformal:
 
 def calibrate_ratios(predicted: np.ndarray, measured: np.ndarray, groups: np.ndarray | None = None) -> RatioConformal:
     """Scores from predictions of rows that the predicting model had not seen; all measured values are positive."""
-    smallest, typical, largest = (float(size) for size in np.quantile(measured, (0, 0.5, 1)))
+    smallest, typical, largest = float(np.min(measured)), float(np.median(measured)), float(np.max(measured))
     seen = np.isfinite(predicted)
     predicted, measured = predicted[seen], measured[seen]
     rows = len(predicted) if groups is None else len(np.unique(groups[seen]))
     laws = [RatioConformal(power, typical, smallest, largest, rows, (0.0,)) for power in POWERS]
     scored = [law.scores_of(predicted, measured) for law in laws]
     best = int(np.argmin(dependences(scored, predicted)))
-    scores = scored[best]
-    if len(scores) > MOST_SCORES:
-        scores = np.quantile(scores, np.linspace(0, 1, MOST_SCORES))
-    kept = tuple(sorted(float(score) for score in scores))
-    return RatioConformal(POWERS[best], typical, smallest, largest, rows, kept)
+    return RatioConformal(POWERS[best], typical, smallest, largest, rows, thinned_scores(scored[best]))

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtrit
 
 from steplab.models.formulas.expression import Columns, Expression, log_count, log_per_node, more_than_one
 from steplab.models.held_out.intervals import best_power, floor_of, scale_of
 from steplab.models.parameter import Parameter
+from steplab.models.solvers.prepare import distinct_values
 
 Array = np.ndarray
 FLAT = 1e-6  # a singular value below this share of the largest is a flat direction
@@ -36,11 +37,11 @@ class Slope:
     column: Array
 
 
-def slopes(expression: Expression, frame: Columns, *, ours: bool = True) -> list[Slope]:
+def slopes(expression: Expression, frame: Columns, predicted: Array, *, ours: bool = True) -> list[Slope]:
     """The parameters that are in play, each with its column of the Jacobian; `ours`: two values have no power."""
     outer, terms = expression.outer(frame), expression.terms(frame)
-    inner = expression.predict(frame) - expression.constant - expression.of_counts(frame)
-    distinct = {c: len(np.unique(frame[c])) for c in (*expression.coef, *expression.scale)}
+    inner = predicted - expression.constant - expression.of_counts(frame)
+    distinct = distinct_values({c: np.asarray(frame[c]) for c in (*expression.coef, *expression.scale)})
     derivatives = []
     for i, (c, a) in enumerate(expression.coef.items()):
         if distinct[c] < 2:
@@ -113,10 +114,11 @@ def _density_at_zero(u: Array) -> float:
 
 @dataclass(frozen=True)
 class Bread:
-    """The inverse curvature, flat directions left out, and how far each parameter lies in flat directions."""
+    """The inverse curvature without flat directions, how far parameters lie in these, and each row's leverage."""
 
     inverse: Array
     flatness: Array
+    leverage: Array
 
 
 def bread(known: Evidence) -> Bread:
@@ -129,8 +131,8 @@ def bread(known: Evidence) -> Bread:
     sizes = np.concatenate([sizes, np.zeros(len(directions) - len(sizes))])
     steep = sizes > FLAT * sizes.max(initial=1e-300)
     flatness = (directions[~steep] ** 2).sum(axis=0)
-    inverse = (directions[steep].T / sizes[steep] ** 2) @ directions[steep]
-    return Bread(inverse / np.outer(norms, norms), flatness)
+    inverse = (directions[steep].T / sizes[steep] ** 2) @ directions[steep] / np.outer(norms, norms)
+    return Bread(inverse, flatness, ((known.jacobian @ inverse) * known.jacobian).sum(axis=1))
 
 
 def covariance(known: Evidence, groups: Array | None, bread: Bread) -> Array:
@@ -142,23 +144,19 @@ def covariance(known: Evidence, groups: Array | None, bread: Bread) -> Array:
     return np.asarray(bread.inverse @ (scores.T @ scores) @ bread.inverse)
 
 
-def _leverage(known: Evidence, bread: Bread) -> Array:
-    return np.asarray(((known.jacobian @ bread.inverse) * known.jacobian).sum(axis=1))
-
-
 def _share(known: Evidence, bread: Bread) -> Array:
     """How much of each row's fit is the row's own doing."""
-    return np.asarray(np.clip(_leverage(known, bread) * known.curvature, 0, 0.95))
+    return np.asarray(np.clip(bread.leverage * known.curvature, 0, 0.95))
 
 
 def held_out_shift(known: Evidence, bread: Bread) -> Array:
     """How far each row's residual grows when the row is left out, to first order."""
-    return np.asarray(_leverage(known, bread) * known.score / (1 - _share(known, bread)))
+    return np.asarray(bread.leverage * known.score / (1 - _share(known, bread)))
 
 
 def parameters(slopes: list[Slope], covered: Array, flatness: Array, degrees: int) -> list[Parameter]:
     """Each parameter with its 95 % interval, marked where the data do not determine it."""
-    t = float(stats.t.ppf(0.975, max(degrees, 1)))
+    t = float(stdtrit(max(degrees, 1), 0.975))
     told = []
     for slope, variance, flat in zip(slopes, np.diag(covered), flatness, strict=True):
         half = t * float(np.sqrt(max(variance, 0))) if flat < 1e-6 else np.inf

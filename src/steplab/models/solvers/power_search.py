@@ -11,20 +11,30 @@ from dataclasses import replace
 
 import numpy as np
 
-from steplab.models.solvers.varpro import USUAL_ERROR, Array, PowersPoint, Problem, beside, descend, mean_loss, start
+from steplab.models.solvers.varpro import (
+    USUAL_ERROR,
+    Array,
+    PowersPoint,
+    Problem,
+    beside,
+    descend,
+    mean_loss,
+    rounded,
+    start,
+)
 
-GRID = np.array([-4.0, -2.0, -1.0, -0.4, 0.4, 1.0, 2.0, 4.0])
+GRID = np.array([-2.0, -0.5, 0.5, 2.0])
 FINE = np.concatenate([np.linspace(-5, -0.2, 25), np.linspace(0.2, 5, 25)])
 SCREEN_ROWS = 300
 MIRROR_ROWS = 1500
 DICTIONARY_ROWS, DICTIONARY_STEPS = 200, 3
 # Every start takes so many steps; the best goes on and takes more.
-RACE, SCREEN = 1, 7
+RACE, SCREEN = 1, 5
 # The corner of the absolute value is rounded within this share of the median error; the mean error that this
 # costs is below 0.1 %, and without it the search would not come to rest.
 ROUNDING = 0.2
 # With n rows, parameters are then off by about √(2n·FINISHED) of their standard errors, far below one.
-FINISHED = 2e-9
+FINISHED = 5e-8
 # A whole power of a factor with two values must lower the cost by this share to be taken instead of none.
 CLEARLY = 1.02
 
@@ -79,16 +89,22 @@ def _default(problem: Problem) -> Array:
 
 
 def _starts(problem: Problem, count: int, rng: np.random.Generator) -> list[Array]:
-    """A start from each way of weighting the rows, then random ones around them."""
-    few = _thinned(problem, DICTIONARY_ROWS)
-    size = np.maximum(np.abs(few.y), 0.05 * float(np.median(np.abs(few.y))) + 1e-12)
-    starts = [dictionary_start(replace(few, unit=size**g), _default(problem)) for g in (0.0, 1.0)]
-    for i in range(count):
-        near = starts[i % 2].copy()
-        near[problem.moving] *= rng.lognormal(0, 0.4, int(problem.moving.sum()))
-        near[problem.moving] += rng.normal(0, 0.1, int(problem.moving.sum()))
+    """A start from the dictionary of powers, and random ones around it."""
+    first = dictionary_start(_thinned(problem, DICTIONARY_ROWS), _default(problem))
+    starts, searched = [first], int(problem.moving.sum())
+    for _ in range(count):
+        near = first.copy()
+        near[problem.moving] *= rng.lognormal(0, 0.4, searched)
+        near[problem.moving] += rng.normal(0, 0.1, searched)
         starts.append(np.clip(near, problem.low, problem.high))
     return starts
+
+
+def _raced(problem: Problem, starts: list[Array]) -> Array:
+    """The powers from which the search goes on: those that are best after a step from each start."""
+    if len(starts) == 1:
+        return starts[0]
+    return min((_screen(problem, theta, RACE) for theta in starts), key=lambda point: point.cost).theta
 
 
 def _rounding(point: PowersPoint, problem: Problem, share: float) -> float:
@@ -108,9 +124,16 @@ def _mirrored(problem: Problem, best: PowersPoint) -> PowersPoint:
     effects = (best.basis[:, :n] * best.coef[:n]).std(axis=0)
     for i in np.flatnonzero(effects < best.residual.std()).tolist():
         for power in (-1.0, 1.0):
-            if problem.low[i] <= power and (best.coef[i] == 0 or power * best.theta[i] <= 0):
+            silent = best.coef[i] == 0 and not _would_speak(problem, best, i, power)
+            if problem.low[i] <= power and not silent and (best.coef[i] == 0 or power * best.theta[i] <= 0):
                 best = _other_side(problem, best, i, power)
     return best
+
+
+def _would_speak(problem: Problem, best: PowersPoint, factor: int, power: float) -> bool:
+    """Whether a factor without a coefficient would get one at that power: the residuals rise with its term."""
+    weights = rounded(problem, best.residual, _rounding(best, problem, 1.0)).root ** 2
+    return float(problem.term(best.theta, factor, power) @ (weights * best.residual)) > 0
 
 
 def _other_side(problem: Problem, best: PowersPoint, factor: int, power: float) -> PowersPoint:
@@ -170,17 +193,19 @@ def _best_whole_powers(problem: Problem, fixed: Array, seed: int, starts: int, f
 def _search(problem: Problem, seed: int, starts: int, near: Array | None, finished: float) -> PowersPoint:
     if near is None:
         few = _thinned(problem, SCREEN_ROWS)
-        points = [_screen(few, theta, RACE) for theta in _starts(few, starts, np.random.default_rng(seed))]
-        near = min(points, key=lambda point: point.cost).theta
+        near = _raced(few, _starts(few, starts, np.random.default_rng(seed)))
         problem = problem.held_near(near)
         some = _thinned(problem, MIRROR_ROWS)
-        best = _screen(some, near, SCREEN)
-        best = _mirrored(some, best)
-        point = best if some is problem else start(problem, best.theta)
+        point = _mirrored(some, _screen(some, near, SCREEN))
+        if some is not problem:
+            point = _roughly(problem, point.theta)
     else:
         problem = problem.held_near(near)
-        point = start(problem, near)
+        point = _roughly(problem, near)
     problem = _with_own_error(problem, point)
-    for share, tolerance in ((1.0, 1e-4), (ROUNDING, finished)):
-        point = descend(problem, point, _rounding(point, problem, share), 150, tolerance)
-    return point
+    return descend(problem, point, _rounding(point, problem, ROUNDING), 150, finished)
+
+
+def _roughly(problem: Problem, theta: Array) -> PowersPoint:
+    """The best point near some powers for the loss with its corner widely rounded, from which the search ends soon."""
+    return _screen(problem, theta, 150)

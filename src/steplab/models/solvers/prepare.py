@@ -118,7 +118,14 @@ def _typical(table: Mapping[str, Array], columns: Sequence[str]) -> dict[str, fl
 
 def distinct_values(table: Mapping[str, Array]) -> dict[str, int]:
     """How many values each column of numbers or text has."""
-    return {c: len(set(values.tolist())) for c, values in table.items()}
+    return {c: _distinct(values) for c, values in table.items()}
+
+
+def _distinct(values: Array) -> int:
+    if values.dtype == object or not len(values):
+        return len(set(values.tolist()))
+    ordered = np.sort(values)
+    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _error_unit(y: Array, loss: str) -> Array:
@@ -133,9 +140,11 @@ def counted(frame: pd.DataFrame, roles: Roles) -> Counts:
     """Steps of counts that pass from one to several, logarithms of nodes, of their workers, or of all workers."""
     parts = find_parts(frame, roles.numeric)
     columns = tuple(c for c in (parts.workers, parts.nodes) if c)
-    steps = tuple(c for c in columns if frame[c].min() <= 1 < frame[c].max())
+    values = {c: frame[c].to_numpy(float) for c in columns}
+    steps = tuple(c for c in columns if values[c].min() <= 1 < values[c].max())
     # Two values have no curve: their difference is the step, or a change of the work.
-    curved = tuple(c for c in columns if frame[c].nunique() > 2)
+    distinct = distinct_values(values)
+    curved = tuple(c for c in columns if distinct[c] > 2)
     if parts.nodes and len(np.unique(log_per_node(frame, parts.workers, parts.nodes))) > 2:
         return Counts(columns, steps, tuple(c for c in curved if c == parts.nodes), (parts.workers, parts.nodes))
     return Counts(columns, steps, tuple(c for c in curved if c == parts.workers))

@@ -23,7 +23,7 @@ LARGEST = 1000.0
 RIDGE = 1e-11
 # The relative error of a measured time that the weak prior on powers is weighed against.
 USUAL_ERROR = 0.05
-TRIES = 5
+TRIES = 6
 EXCHANGES = 6
 
 
@@ -39,7 +39,7 @@ class Penalty:
         """The weight w for which ½·w·x² has the penalty's slope at x."""
         if self.kind == "l1":
             return np.asarray(strength / np.sqrt(x**2 + 1e-8))
-        return np.full(len(x), 2 * strength if self.kind == "l2" else 0.0)
+        return np.full(len(x), 2 * strength) if self.kind == "l2" else np.zeros(len(x))
 
     def cost(self, coef: Array, power: Array) -> float:
         """What the penalty adds to the mean loss."""
@@ -74,9 +74,9 @@ class Problem:
 
     def prior_cost(self, theta: Array) -> float:
         """What the weak prior on the powers adds to the mean loss."""
-        if self.usual is None or self.width is None:
-            return 0.0
-        return self.pull * float(np.sum(((theta - self.usual) / self.width)[self.moving] ** 2))
+        usual, price = self.held
+        off = theta[self.moved] - usual
+        return float(price @ (off * off))
 
     def held_near(self, theta: Array) -> Problem:
         """The same problem, powers of counts held near the usual value that is nearer to these: −1 or 0."""
@@ -101,9 +101,21 @@ class Problem:
         return np.flatnonzero(self.moving[:n]), np.flatnonzero(self.moving[n:])
 
     @cached_property
+    def moved(self) -> Array:
+        """The places of the moving powers."""
+        return np.flatnonzero(self.moving)
+
+    @cached_property
+    def held(self) -> tuple[Array, Array]:
+        """Where the prior holds the moving powers, and the price of each squared distance from there."""
+        if self.usual is None or self.width is None:
+            return np.zeros(len(self.moved)), np.zeros(len(self.moved))
+        return self.usual[self.moved], self.pull / self.width[self.moved] ** 2
+
+    @cached_property
     def limits(self) -> tuple[Array, Array]:
         """The bounds of the moving powers."""
-        return self.low[self.moving], self.high[self.moving]
+        return self.low[self.moved], self.high[self.moved]
 
     def basis(self, theta: Array) -> Array:
         """The columns that are combined linearly: intrinsic terms, levels, counts, constant."""
@@ -123,6 +135,12 @@ class Problem:
             columns[:, n + k : -1] = self.counts
         columns[:, -1] = 1.0
         return columns
+
+    def term(self, theta: Array, factor: int, power: float) -> Array:
+        """The column of one intrinsic factor at another power."""
+        n = self.inner.shape[1]
+        column = np.exp(self.inner[:, factor] * power + self.outer @ theta[n:])
+        return np.asarray(column * self.inner_on[:, factor] * self.outer_on.prod(axis=1) if self.has_zeros else column)
 
     def derivatives(self, basis: Array, coef: Array) -> Array:
         """The derivative of the prediction by each moving power."""
@@ -145,6 +163,11 @@ class PowersPoint:
     cost: float
 
 
+def diagonal(matrix: Array) -> Array:
+    """The diagonal itself, to be changed in place; a slice of `flat` would be a copy."""
+    return np.asarray(np.einsum("ii->i", matrix))
+
+
 def linear_part(y: Array, basis: Array, root: Array, ridge: Array, near: Array | None = None) -> Array:
     """The coefficients in 0..LARGEST that minimise Σ(root·(y − basis·coef))² + Σ ridge·coef².
 
@@ -156,15 +179,16 @@ def linear_part(y: Array, basis: Array, root: Array, ridge: Array, near: Array |
     np.multiply(y, root, out=weighted[:, width])
     # What remains is as small as the number of columns, however many rows there are.
     gram = weighted.T @ weighted
-    gram.flat[:: width + 2][:width] += ridge
-    norms = np.sqrt(gram.diagonal())[:width]
-    norms[norms == 0] = 1.0
-    matrix, right = gram[:width, :width] / norms / norms[:, None], gram[:width, width] / norms
+    diagonal(gram)[:width] += ridge
+    norms = np.sqrt(diagonal(gram)[:width])
+    if not norms.all():
+        norms[norms == 0] = 1.0
+    matrix, right = gram[:width, :width] / (norms * norms[:, None]), gram[:width, width] / norms
     # Products lose half of the digits; the ridge, far below any noise, stands for them.
-    matrix.flat[:: width + 1] += RIDGE
+    diagonal(matrix)[:] += RIDGE
     scaled = None if near is None else _pivoted(matrix, right, near > 0)
     coef = (_non_negative(matrix, right) if scaled is None else scaled) / norms
-    if not coef.max(initial=0.0) <= LARGEST:
+    if not coef.max() <= LARGEST:
         triangle = np.linalg.cholesky(matrix)
         goal = np.linalg.solve(triangle, right)
         coef = lsq_linear(triangle.T, goal, bounds=(0, LARGEST * norms), method="bvls").x / norms
@@ -176,7 +200,7 @@ def _pivoted(matrix: Array, right: Array, passive: Array) -> Array | None:
 
     Block principal pivoting (Kim and Park: Fast nonnegative matrix factorization, SIAM J. Sci. Comput. 33, 2011).
     """
-    least = 1e-12 * max(float(right.max(initial=0.0)), -float(right.min(initial=0.0)))
+    least = 1e-12 * float(np.abs(right).max())
     for _ in range(EXCHANGES):
         chosen = passive.nonzero()[0]
         solution = np.zeros(len(right))
@@ -184,7 +208,7 @@ def _pivoted(matrix: Array, right: Array, passive: Array) -> Array | None:
         if failed:
             return None
         # Passive ones must not be negative, and of the others none may wish to grow.
-        wrong = (passive & (solution < 0)) | (~passive & (right - matrix @ solution > least))
+        wrong = np.where(passive, solution < 0, right - matrix @ solution > least)
         if not wrong.any():
             return solution
         passive = passive ^ wrong
@@ -220,11 +244,22 @@ def _total(problem: Problem, residual: Array, coef: Array, theta: Array) -> floa
 
 @dataclass(frozen=True)
 class Rounded:
-    """The loss with a rounded corner, √(r² + δ²), and the weights that make least squares follow it."""
+    """The loss with a rounded corner, √(r² + δ²), and the least squares that follow it.
 
-    root: Array  # square roots of the weights
-    stretch: float
+    Weights 1/√(r² + δ²) majorise the loss: safe, but slow, as the loss itself curves only where |r| is about δ. Weights
+    of that curvature, with residuals that are stretched for the same slope, make Newton's step.
+    """
+
+    root: Array  # square roots of the weights that majorise
     mean: float
+    share: Array | None = None  # how much of each weight is curvature; None: all of it
+
+    def bent(self, least: float) -> tuple[Array, Array | float]:
+        """Square roots of weights and by what residuals are stretched: from Newton's step (0) to the safe one (1)."""
+        if self.share is None or least >= 1:
+            return self.root, 1.0
+        share = np.maximum(self.share, least)
+        return self.root * np.sqrt(share), 1 / share
 
 
 def rounded(problem: Problem, residual: Array, delta: float) -> Rounded:
@@ -232,22 +267,17 @@ def rounded(problem: Problem, residual: Array, delta: float) -> Rounded:
     scaled = residual / problem.unit
     square = scaled * scaled
     if problem.squared:
-        return Rounded(np.sqrt(2.0) / problem.unit, 1.0, float(square.mean()))
+        return Rounded(np.sqrt(2.0) / problem.unit, float(square.mean()))
     square += delta**2
     norm = np.sqrt(square)
-    weight = 1 / norm
-    # The weight 1/√(r² + δ²) majorises the loss, which itself curves only where |r| is about δ: re-weighted least
-    # squares underestimates the step by its curvature over the loss's own.
-    curvature = delta**2 * float(weight @ (weight * weight))
-    stretch = min(max(0.9 * float(weight.sum()) / curvature, 1.0), 3.0)
-    return Rounded(np.sqrt(weight) / problem.unit, stretch, float(norm.mean()))
+    return Rounded(np.sqrt(1 / norm) / problem.unit, float(norm.mean()), delta**2 / square)
 
 
 def start(problem: Problem, theta: Array) -> PowersPoint:
     """The point at given powers: the coefficients come close to the best for the problem's loss."""
     basis, penalty, n = problem.basis(theta), problem.penalty, len(problem.y)
     coef, root, near = np.ones(basis.shape[1]), 1 / problem.unit, None
-    for _ in range(1 if problem.squared else 4):
+    for _ in range(1 if problem.squared else 3):
         coef = near = linear_part(problem.y, basis, root, n * penalty.weight(coef, penalty.coef), near)
         residual = problem.y - basis @ coef
         root = rounded(problem, residual, float(np.median(np.abs(residual / problem.unit))) + 1e-12).root
@@ -271,42 +301,41 @@ class _Slope:
     gradient: Array
 
 
-def _slope(problem: Problem, point: PowersPoint, root: Array) -> _Slope:
-    passive = np.flatnonzero(point.coef > 0)
+def _slope(problem: Problem, point: PowersPoint, root: Array, stretch: Array | float) -> _Slope:
+    passive = (point.coef > 0).nonzero()[0]
     size, penalty, n = len(passive), problem.penalty, len(problem.y)
     slopes = problem.derivatives(point.basis, point.coef)
     stacked = np.empty((n, size + slopes.shape[1] + 1), order="F")
     np.multiply(point.basis[:, passive], root[:, None], out=stacked[:, :size])
     np.multiply(slopes, root[:, None], out=stacked[:, size:-1])
-    np.multiply(point.residual, root, out=stacked[:, -1])
+    np.multiply(point.residual * stretch, root, out=stacked[:, -1])
     gram = stacked.T @ stacked
     ridge = n * penalty.weight(point.coef, penalty.coef)[passive]
-    diagonal = gram.diagonal()[:size] + ridge
     gram[:size, -1] -= ridge * point.coef[passive]
-    gram.flat[:: len(gram) + 1][:size] = diagonal * (1 + RIDGE) + 1e-300
+    own = diagonal(gram)[:size]
+    own[:] = (own + ridge) * (1 + RIDGE) + 1e-300
     projected, failed = _solved(gram[:size, :size], gram[:size, size:])
     if failed:
         projected = np.linalg.lstsq(gram[:size, :size], gram[:size, size:])[0]
     rest = gram[size:, size:] - gram[size:, :size] @ projected
-    at, block = point.theta[problem.moving], rest[:-1, :-1]
-    price = n * penalty.weight(at, penalty.power)
-    gradient = rest[:-1, -1] - price * at
-    if problem.usual is not None and problem.width is not None and problem.pull:
-        held = 2 * n * problem.pull / problem.width[problem.moving] ** 2
-        price = price + held
-        gradient += held * (problem.usual[problem.moving] - at)
-    block.flat[:: len(block) + 1] = np.maximum(block.diagonal(), 0.0) + price
+    at, block = point.theta[problem.moved], rest[:-1, :-1]
+    price, (usual, prior) = n * penalty.weight(at, penalty.power), problem.held
+    held = 2 * n * prior
+    gradient = rest[:-1, -1] - price * at + held * (usual - at)
+    curvature = diagonal(block)
+    curvature[:] = np.maximum(curvature, 0.0) + price + held
     return _Slope(block, gradient)
 
 
-def _step(slope: _Slope, damping: float, stretch: float, point: PowersPoint, problem: Problem) -> Array:
+def _step(slope: _Slope, damping: float, point: PowersPoint, problem: Problem) -> Array:
     """The damped step in θ, inside the bounds; directions that lead out of them are frozen."""
-    at, (low, high) = point.theta[problem.moving], problem.limits
-    gradient = slope.gradient * stretch
-    stuck = ((at <= low) & (gradient < 0)) | ((at >= high) & (gradient > 0))
-    gram, size = slope.gram.copy(), slope.gram.diagonal()
-    gram.flat[:: len(gram) + 1] += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
+    at, (low, high) = point.theta[problem.moved], problem.limits
+    gradient, gram = slope.gradient, slope.gram.copy()
+    stuck = np.where(gradient < 0, at <= low, at >= high)
+    size = diagonal(gram)
+    size += damping * np.maximum(size, 1e-12 * size.max(initial=0) + 1e-300)
     if stuck.any():
+        gradient = gradient.copy()
         gram[stuck], gram[:, stuck], gradient[stuck] = 0.0, 0.0, 0.0
         gram[stuck, stuck] = 1.0
     move, failed = _solved(gram, gradient)
@@ -315,7 +344,7 @@ def _step(slope: _Slope, damping: float, stretch: float, point: PowersPoint, pro
     # A power that jumps by more than 1 has left the region where the slope means anything.
     move *= min(1.0, 1.0 / max(float(np.abs(move).max(initial=0)), 1e-300))
     theta = point.theta.copy()
-    theta[problem.moving] = np.minimum(np.maximum(at + move, low), high)
+    theta[problem.moved] = np.minimum(np.maximum(at + move, low), high)
     return theta
 
 
@@ -324,35 +353,63 @@ def _beyond_loss(problem: Problem, point: PowersPoint) -> float:
     return problem.penalty.cost(point.coef, point.theta) + problem.prior_cost(point.theta)
 
 
-def _moved(problem: Problem, point: PowersPoint, loss: Rounded, damping: float) -> Iterator[PowersPoint]:
-    """Candidates from one linearisation, each more cautious than the last."""
-    penalty, n, stretch = problem.penalty, len(problem.y), loss.stretch
-    ridge = n * penalty.weight(point.coef, penalty.coef)
-    slope = _slope(problem, point, loss.root)
+def _moved(problem: Problem, point: PowersPoint, loss: Rounded, caution: Caution) -> Iterator[Candidate]:
+    """Candidates near a point, each more cautious than the last."""
+    ridge = len(problem.y) * problem.penalty.weight(point.coef, problem.penalty.coef)
     while True:
-        theta = _step(slope, damping, stretch, point, problem)
+        root, stretch = loss.bent(caution.least)
+        slope = _slope(problem, point, root, stretch)
+        theta = _step(slope, caution.damping, point, problem)
         basis = problem.basis(theta)
-        goal = problem.y + (stretch - 1) * point.residual
-        coef = linear_part(goal, basis, loss.root, ridge * stretch, point.coef)
-        yield PowersPoint(theta, coef, basis, problem.y - basis @ coef, np.nan)
-        damping, stretch = (damping, 1.0) if stretch > 1 else (damping * 10, 1.0)
+        coef = linear_part(problem.y + (stretch - 1) * point.residual, basis, root, ridge, point.coef)
+        yield Candidate(PowersPoint(theta, coef, basis, problem.y - basis @ coef, np.nan), caution)
+        caution = caution.more()
+
+
+@dataclass(frozen=True)
+class Caution:
+    """How far steps are held back: the least share of a weight that counts as curvature, and the damping of powers."""
+
+    least: float = 0.3
+    damping: float = 1e-2
+
+    def more(self) -> Caution:
+        """After a step that has raised the cost."""
+        return (
+            replace(self, least=min(4 * self.least, 1.0))
+            if self.least < 1
+            else replace(self, damping=10 * self.damping)
+        )
+
+    def less(self) -> Caution:
+        """After a step that has lowered the cost."""
+        return Caution(max(self.least / 2, 0.01), max(self.damping / 5, 1e-12))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A point that a step leads to, and how cautious the step was."""
+
+    point: PowersPoint
+    caution: Caution
 
 
 def descend(problem: Problem, point: PowersPoint, delta: float, iterations: int, tolerance: float) -> PowersPoint:
     """Levenberg-Marquardt over the powers, weights renewed at every step, until the cost stands still."""
-    damping, still, loss = 1e-2, 0, rounded(problem, point.residual, delta)
+    caution, still, loss = Caution(), 0, rounded(problem, point.residual, delta)
     cost = loss.mean + _beyond_loss(problem, point)
     for _ in range(iterations):
-        for tried, candidate in enumerate(_moved(problem, point, loss, damping)):
-            tried_loss = rounded(problem, candidate.residual, delta)
-            lower = tried_loss.mean + _beyond_loss(problem, candidate)
+        for tried, candidate in enumerate(_moved(problem, point, loss, caution)):
+            tried_loss = rounded(problem, candidate.point.residual, delta)
+            lower = tried_loss.mean + _beyond_loss(problem, candidate.point)
             if lower <= cost * (1 + 1e-13) or tried == TRIES:
                 break
         if lower > cost * (1 + 1e-13):
             break
-        damping = max(damping / 5, 1e-12) if tried <= 1 else damping * 10 ** (tried - 1)
-        still = still + 1 if cost - lower < tolerance * cost else 0
-        point, loss, cost = candidate, tried_loss, lower
+        caution = candidate.caution.less() if tried == 0 else candidate.caution
+        # A step near Newton's leaves far less to gain than it gained; a cautious one may leave as much.
+        still = still + (2 if caution.least < 0.1 else 1) if cost - lower < tolerance * cost else 0
+        point, loss, cost = candidate.point, tried_loss, lower
         if still >= 2:
             break
     return replace(point, cost=_total(problem, point.residual, point.coef, point.theta))

@@ -65,10 +65,11 @@ class Surrogate:
     logs: Array
     sizes: Sizes
 
-    def covariance(self, one: Array, other: Array) -> Array:
+    def covariance(self, left: Array, right: Array) -> Array:
         """Between candidates, noise left out."""
         points, levels = self.space.points, self.space.levels
-        return _kernel(points[one], points[other], levels[one], levels[other], self.sizes, same=one[:, None] == other)
+        same = left[:, None] == right
+        return _kernel(points[left], points[right], levels[left], levels[right], self.sizes, same)
 
     @property
     def noise(self) -> float:
@@ -95,13 +96,13 @@ class Surrogate:
             return np.zeros(len(at))
         return np.asarray(self._level + self.covariance(at, self.rows) @ self._weights)
 
-    def posterior(self, one: Array, other: Array) -> Array:
+    def posterior(self, left: Array, right: Array) -> Array:
         """Covariances between candidates, after what was measured."""
-        covariance = self.covariance(one, other)
+        covariance = self.covariance(left, right)
         if not len(self.rows):
             return covariance
         return np.asarray(
-            covariance - self.covariance(one, self.rows) @ cho_solve(self._factor, self.covariance(self.rows, other))
+            covariance - self.covariance(left, self.rows) @ cho_solve(self._factor, self.covariance(self.rows, right))
         )
 
     def variance(self, at: Array) -> Array:
@@ -116,16 +117,16 @@ class Surrogate:
         known = np.einsum("ij,ji->i", cross, cho_solve(self._factor, cross.T))
         return np.asarray(np.maximum(total - known, 1e-12))
 
-    def pairwise(self, one: Array, other: Array) -> Array:
+    def pairwise(self, left: Array, right: Array) -> Array:
         """The covariance of each candidate with its partner, after what was measured."""
         points, levels = self.space.points, self.space.levels
         parts = [_kernel(points[[a]], points[[b]], levels[[a]], levels[[b]], self.sizes, np.array([[a == b]]))
-                 for a, b in zip(one, other, strict=True)]  # fmt: skip
+                 for a, b in zip(left, right, strict=True)]  # fmt: skip
         before = np.array([float(part[0, 0]) for part in parts])
         if not len(self.rows):
             return before
-        solved = cho_solve(self._factor, self.covariance(self.rows, other))
-        return np.asarray(before - np.einsum("ij,ji->i", self.covariance(one, self.rows), solved))
+        solved = cho_solve(self._factor, self.covariance(self.rows, right))
+        return np.asarray(before - np.einsum("ij,ji->i", self.covariance(left, self.rows), solved))
 
     def believing(self, row: int) -> Surrogate:
         """The same after a further trial that came out as expected."""
@@ -135,25 +136,25 @@ class Surrogate:
 
 
 def _kernel(
-    one: Array, other: Array, levels_one: Array, levels_other: Array, sizes: Sizes, same: Array
+    left: Array, right: Array, left_levels: Array, right_levels: Array, sizes: Sizes, same: Array
 ) -> Array:  # fmt: skip
     return sum(
-        (part for part, _ in _parts(one, other, levels_one, levels_other, sizes, same)), start=np.asarray(CONSTANT)
+        (part for part, _ in _parts(left, right, left_levels, right_levels, sizes, same)), start=np.asarray(CONSTANT)
     )
 
 
 def _parts(
-    one: Array, other: Array, levels_one: Array, levels_other: Array, sizes: Sizes, same: Array
+    left: Array, right: Array, left_levels: Array, right_levels: Array, sizes: Sizes, same: Array
 ) -> list[tuple[Array, str]]:
     """The kernel's parts, each with the size that it is proportional to."""
-    linear = np.exp(sizes.linear) * (one @ other.T)
+    linear = np.exp(sizes.linear) * (left @ right.T)
     equal = sum(
-        (a[:, None] == b for a, b in zip(levels_one.T, levels_other.T, strict=True)), start=np.zeros_like(linear)
+        (a[:, None] == b for a, b in zip(left_levels.T, right_levels.T, strict=True)), start=np.zeros_like(linear)
     )
     level = np.exp(sizes.level) * equal
-    apart = levels_one.shape[1] - equal
-    scaled_one, scaled_other = one / np.exp(sizes.lengths), other / np.exp(sizes.lengths)
-    squares = (scaled_one**2).sum(1)[:, None] + (scaled_other**2).sum(1) - 2 * scaled_one @ scaled_other.T
+    apart = left_levels.shape[1] - equal
+    scaled_left, scaled_right = left / np.exp(sizes.lengths), right / np.exp(sizes.lengths)
+    squares = (scaled_left**2).sum(1)[:, None] + (scaled_right**2).sum(1) - 2 * scaled_left @ scaled_right.T
     smooth = np.exp(sizes.smooth) * np.exp(-0.5 * np.maximum(squares, 0.0)) * LEVEL_APART**apart
     return [(linear, "linear"), (level, "level"), (smooth, "smooth"), (np.exp(sizes.own) * same, "own")]
 

@@ -8,6 +8,8 @@ from steplab.report.charts.style import GREY, colour, finish, series
 from steplab.report.data import ReportData
 from steplab.report.drawing import Drawn, drawn
 
+MOST_TICKS = 16  # numbers of workers that all have a tick
+
 
 def workers(data: ReportData) -> Drawn | None:
     """Predicted speed-up against workers with its 90 % band, and where one more stops paying."""
@@ -21,8 +23,12 @@ def workers(data: ReportData) -> Drawn | None:
                        hovertemplate="%{x} workers: %{y:.3g} times<extra></extra>")  # fmt: skip
     ideal = [count / x[0] for count in x]
     figure.add_scatter(x=x, y=ideal, mode="lines", name="ideal", line={"dash": "dash", "color": GREY, "width": 2})
-    figure.add_vline(x=curve.enough, line={"color": GREY, "width": 2}, annotation_text=f"{curve.enough} are enough")
+    text = f"{curve.enough} are enough" if curve.enough < x[-1] else f"{curve.enough} still pay"
+    figure.add_vline(x=curve.enough, line={"color": GREY, "width": 2}, annotation_text=text,
+                     annotation_position=f"bottom {'left' if curve.enough > x[0] else 'right'}")  # fmt: skip
     figure.update_yaxes(rangemode="tozero")
+    if len(x) <= MOST_TICKS:
+        figure.update_xaxes(tickvals=x)
     return drawn(finish(figure, "workers", "speed-up", height=380), f"All else: {curve.of}.")
 
 

@@ -12,7 +12,7 @@ from steplab.core.resolution import impossible, resolve
 from steplab.core.trial import STRATEGIES, Level
 from steplab_worker import data
 
-ONE = "one worker"
+SINGLE = "one worker"
 SEVERAL = "several workers"
 INFERENCE = "inference"
 
@@ -72,19 +72,19 @@ def _ways(framework: Framework) -> Iterator[tuple[str, str]]:
     """Strategies and distributions; a framework with a factor `distribution` has one row for each of its levels."""
     own = framework.factors.get("distribution")
     several = [str(level) for level in own.levels or ()] if own else [SEVERAL]
-    yield INFERENCE, ONE
+    yield INFERENCE, SINGLE
     for strategy in STRATEGIES:
-        yield strategy, ONE
+        yield strategy, SINGLE
         for distribution in several:
             yield strategy, distribution
 
 
 def _row(framework: Framework, network: str, strategy: str, distribution: str) -> Support:
     config: dict[str, Level] = {"framework": framework.name, "network": network, "dataset": _dataset(network)}
-    config["workers"] = 1 if distribution == ONE else 2
+    config["workers"] = 1 if distribution == SINGLE else 2
     if strategy != INFERENCE:
         config["strategy"] = "accumulate:2" if strategy == "accumulate" else strategy
-    if distribution not in (ONE, SEVERAL):
+    if distribution not in (SINGLE, SEVERAL):
         config["distribution"] = distribution
     kind = kinds.named("infer" if strategy == INFERENCE else "step")
     reason = kind.unsupported(resolve(config))

@@ -26,7 +26,7 @@ MOST_STRANGERS = 64  # lines that have not greeted; beyond that the oldest is cl
 
 
 @dataclass(frozen=True)
-class Said:
+class Received:
     """A member sent a message."""
 
     rank: int
@@ -60,7 +60,7 @@ class Lines:
     """All lines of one group. What members say waits in `inbox`; `silent` are those whose line has ended, in order."""
 
     def __init__(self, address: str, token: str, members: int) -> None:
-        self.inbox: deque[Said] = deque()
+        self.inbox: deque[Received] = deque()
         self.silent: list[int] = []
         self.hello: dict[int, Hello] = {}
         self._members, self._token = members, token
@@ -151,7 +151,7 @@ class Lines:
         if line.member is not None:
             message = _message(text)
             again = isinstance(message, Hello)
-            self.inbox.append(Said(line.member, Failed("failed", "sent a second Hello") if again else message))
+            self.inbox.append(Received(line.member, Failed("failed", "sent a second Hello") if again else message))
         elif line in self._strangers:
             self._greet(line, text)
 
@@ -166,7 +166,7 @@ class Lines:
         message = _message(text)
         if isinstance(message, Hello):
             self.hello[rank] = message
-        self.inbox.append(Said(rank, message))
+        self.inbox.append(Received(rank, message))
 
     def _member(self, text: bytes) -> int | None:
         """The number of the member who greets; None for a stranger, or for one who greets in another's place."""
@@ -185,7 +185,7 @@ class Lines:
             self._drop(line)
             return
         line.pending.clear()
-        self.inbox.append(Said(line.member, Failed("failed", what)))
+        self.inbox.append(Received(line.member, Failed("failed", what)))
 
 
 def _message(text: bytes) -> Message:

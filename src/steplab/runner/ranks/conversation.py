@@ -13,7 +13,7 @@ from steplab.core.files import readable
 from steplab.core.trial import Status
 from steplab.kinds.director import Director, OutOfTurn, said_by
 from steplab.runner.ranks import clocks
-from steplab.runner.ranks.channel import Said
+from steplab.runner.ranks.channel import Received
 from steplab.runner.ranks.group import Ended, RankGroup
 from steplab_worker.job import TrialJob
 from steplab_worker.keeper import oom_kills
@@ -148,13 +148,13 @@ class Conversation:
             what = f"{self.group.name(rank)}: {error.what}"
             raise _Failed(Failure("failed", what, rank, self.group.tail(rank))) from None
 
-    def _next(self, when: str, spoken: Container[int]) -> Said:
+    def _next(self, when: str, spoken: Container[int]) -> Received:
         """The next message of a rank that has not yet spoken; anything else is a failure."""
         while not self._heard(event := self._event(when), when, spoken):
             pass
         return event
 
-    def _heard(self, event: Said, when: str, spoken: Container[int]) -> bool:
+    def _heard(self, event: Received, when: str, spoken: Container[int]) -> bool:
         """Whether a message is for the conversation: a greeting is answered at once, nobody speaks twice."""
         if isinstance(event.message, Hello):
             self.group.send(event.rank, self.group.first_order(event.rank))
@@ -164,7 +164,7 @@ class Conversation:
                 raise OutOfTurn(event.rank, f"sent {type(event.message).__name__} {when}, unasked")
         return True
 
-    def _event(self, when: str) -> Said:
+    def _event(self, when: str) -> Received:
         """The next message of any member that is not about a failure."""
         while True:
             try:
@@ -181,7 +181,7 @@ class Conversation:
     def _awaited(self) -> str:
         return f": the others wait for {self.group.awaited}" if self.group.awaited else ""
 
-    def _good(self, event: Said | Ended, when: str) -> Said:
+    def _good(self, event: Received | Ended, when: str) -> Received:
         """What a member said, unless it is about a failure."""
         if isinstance(event, Ended) or isinstance(event.message, Failed):
             raise _Failed(self._cause(self._failure(event, when), when))
@@ -197,7 +197,7 @@ class Conversation:
                 seen.append(self._failure(event, when))
         return next((failure for failure in seen if failure.status in _TOLD_BY_OTHERS), first)
 
-    def _failure(self, event: Said | Ended, when: str) -> Failure:
+    def _failure(self, event: Received | Ended, when: str) -> Failure:
         name, tail = self.group.name(event.rank), self.group.tail(event.rank)
         if isinstance(event, Ended) and event.reason:
             return Failure("crashed", f"{name}: {event.reason} {when}", event.rank, tail)
@@ -215,7 +215,7 @@ class Conversation:
         return event.out_of_memory or (here and oom_kills() > self.oom_kills)
 
 
-def _is_bad(event: Said | Ended) -> bool:
+def _is_bad(event: Received | Ended) -> bool:
     return isinstance(event, Ended) or isinstance(event.message, Failed)
 
 

@@ -17,7 +17,7 @@ from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.home import home
 from steplab.runner.environments import worker
 from steplab.runner.environments.registry import Environment
-from steplab.runner.ranks.channel import Lines, Said
+from steplab.runner.ranks.channel import Lines, Received
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab.runner.ranks.group_key import GroupKey
 from steplab.runner.ranks.launchers import load_launcher
@@ -170,7 +170,7 @@ class RankGroup:
         """Send a message; a rank that is gone shows by its end, not here."""
         self._lines.send(rank, message)
 
-    def receive(self, deadline: float) -> Said | Ended | None:
+    def receive(self, deadline: float) -> Received | Ended | None:
         """The next thing that happens in a member; None after a second or at the deadline (monotonic).
 
         What members say to each other at the rendezvous is answered here.
@@ -201,7 +201,7 @@ class RankGroup:
         try:
             met = self._meeting.come(member, meet)
         except ProtocolError as error:
-            self._lines.inbox.appendleft(Said(member, Failed("failed", str(error))))
+            self._lines.inbox.appendleft(Received(member, Failed("failed", str(error))))
             return
         if met is not None:
             for number in range(len(self.members)):

@@ -57,7 +57,7 @@ class MpiJob(KeptLauncher):
         """Leave word for the agent, and say where it is."""
         folder = self.launch.folder.path
         order = mpi_agent.Order(
-            ways={_alias(number): self._found(self.way(host)) for number, host in enumerate(hosts)},
+            ways={_alias(number): self._placed(self.way(host)) for number, host in enumerate(hosts)},
             names={_alias(number): host for number, host in enumerate(hosts)},
             document={**self.document(), "variables": {**self.variables_there(), **mpi.VARIABLES}},
         )
@@ -74,7 +74,7 @@ class MpiJob(KeptLauncher):
             *mpi.parameter("ras", "^slurm"),
         ]  # fmt: skip
 
-    def _found(self, way: list[str]) -> list[str]:
+    def _placed(self, way: list[str]) -> list[str]:
         """With its program's place: `mpiexec` may put other folders before those that it is looked for in."""
         program, *words = way
         return [shutil.which(program, path=self.launch.variables.get("PATH")) or program, *words]

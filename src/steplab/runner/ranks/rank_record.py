@@ -34,6 +34,8 @@ def rank_part(
         local_rank=place.local_rank if place else None,
         address=place.address if place else None,
         device=place.device if place else None,
+        compile_s=measurement.compiled.seconds if measurement.compiled else None,
+        recompiled=list(measurement.compiled.again) if measurement.compiled else [],
     )
 
 

@@ -167,4 +167,5 @@ def _fault(program: str, printed: str) -> EnvironmentFault:
     text = "; ".join(dict.fromkeys(lines)) or "it gave no reason"
     silent = re.search(r"timed out|unable to contact|connection refused|communication|zero bytes", text, re.I)
     kind = SlurmSilent if silent else SlurmRefused
-    return kind(f"`{program}` failed: {text[:500]}")
+    fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
+    return kind(f"`{program}` failed: {(fatal[-1] if fatal else text)[:500]}")

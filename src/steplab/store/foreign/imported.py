@@ -135,7 +135,7 @@ def _resolved(known: Mapping[str, Level], ranks: int) -> ResolvedInfo:
     words = dict.fromkeys(("framework", "network", "dataset", "optimizer"), UNKNOWN)
     levels = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
     # Others may call their strategies as they like; only a known one tells how iterations belong together.
-    right = re.fullmatch(r"sync|ps-sync|ps-async|accumulate:[1-9]\d{0,5}", str(known.get("strategy", "sync")))
+    right = re.fullmatch(r"sync|sharded|ps-sync|ps-async|accumulate:[1-9]\d{0,5}", str(known.get("strategy", "sync")))
     return ResolvedInfo.model_validate({**levels, "strategy": right[0] if right else "sync"})
 
 

@@ -191,7 +191,7 @@ def _self_attention(layer: Layer, shapes: List[Shape]) -> Function:
 
     def mix(x: chainer.Variable) -> chainer.Variable:
         parts = F.transpose(F.reshape(x, (len(x), positions, 3, heads, width // heads)), (2, 0, 3, 1, 4))
-        query, key, value = (F.reshape(one, (len(x) * heads, positions, -1)) for one in F.separate(parts))
+        query, key, value = (F.reshape(part, (len(x) * heads, positions, -1)) for part in F.separate(parts))
         scores = F.matmul(query * (width // heads) ** -0.5, key, transb=True)
         if hidden is not None:
             scores = scores + np.broadcast_to(hidden, scores.shape)

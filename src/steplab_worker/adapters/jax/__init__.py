@@ -23,10 +23,12 @@ from jax.sharding import PartitionSpec as Spec
 from steplab_worker import adapter as base
 from steplab_worker.adapters import _channels_last as last_
 from steplab_worker.adapters._pieces import LayerWalk, TooLong
-from steplab_worker.adapters.jax.layers import Arrays, Network, flat
+from steplab_worker.adapters.jax.layers import Arrays
 from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, locally, of_rank
 from steplab_worker.adapters.jax.pieces import JaxPieces
-from steplab_worker.graph import UNTOLD, Graph
+from steplab_worker.adapters.jax.sharded import Shards
+from steplab_worker.adapters.jax.step import Step
+from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -37,12 +39,19 @@ DECLARATION = {
     "module": "jax",
     "doors": "rank 0's coordinator on 127.0.0.1, each rank's gloo on the address that the host's name stands for",
     "kinds": ["step", "train", "infer"],
-    "strategies": ["sync", "accumulate"],
+    "strategies": ["sync", "accumulate", "sharded"],
     "layers": "all",
     # One operation after backward, whose arrays go one after the other.
     "exchange": {"by": "XLA over gloo, on GPUs NCCL", "grouping": "arrays"},
     "precisions": ["float32", "bfloat16"],
+    "recomputes": True,
     "factors": {},
+    "unsupported": [
+        {
+            "when": {"kind": "train", "strategy": "sharded"},
+            "because": "one rank alone looks at the accuracy, and it has only its part of the parameters",
+        }
+    ],
 }
 START_DEADLINE_S = 120
 
@@ -56,9 +65,12 @@ class Session(base.Session):
 
     def __init__(self, job: TrialJob, graph: Graph, weights: Dict[Key, np.ndarray], group: GroupJob, mesh: Any):
         self.job, self.graph, self.group, self.mesh = job, graph, group, mesh
-        self.step_of = _Step(job, graph)
-        self.programs = _Programs(self.step_of, mesh)
+        self.step_of = Step(job, graph)
         trained = last_.all_inward(graph, last_.weight_keys(graph), weights)
+        sharded = job.strategy == "sharded" and mesh is not None and job.learns
+        self.shards = Shards(self.step_of, mesh, group.rank, trained) if sharded else None
+        self.has_phases = not sharded  # gathering and scattering are inside of both passes
+        self.programs = _Programs(self.step_of, mesh, self.shards)
         buffers = last_.all_inward(graph, last_.buffer_keys(graph), weights)
         sums = jax.tree.map(np.zeros_like, trained) if job.accumulate > 1 else {}
         start = jax.tree.map(_on_device, (trained, self.step_of.moments(trained), (buffers, sums)))
@@ -70,19 +82,30 @@ class Session(base.Session):
         self.done = 0
         self.counted: Optional[int] = None
         self.shared = False
-        self.layer_method = "pieces"
+        self.layer_method = "none: blocks are recomputed whole" if job.recompute else "pieces"
         self.pieces: Any = None
         self.walk: Optional[LayerWalk] = None
-        self.overlap_method = "difference" if mesh is not None and job.learns else "none"
+        self.overlap_method = "difference" if mesh is not None and job.learns and not sharded else "none"
 
     def enter(self, mode: str) -> None:
         """Global arrays for native steps over several ranks, local ones otherwise."""
         wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.learns
         if wanted != self.shared:
-            same, mine = (globally, by_rank) if wanted else (locally, of_rank)
-            self.trained, self.moments = same(self.mesh, (self.trained, self.moments))
-            self.own = mine(self.mesh, self.own)
+            self.trained, self.moments = self._spread() if wanted else self._whole()
+            self.own = (by_rank if wanted else of_rank)(self.mesh, self.own)
             self.shared = wanted
+
+    def _spread(self) -> Tuple[Any, Any]:
+        """Local weights and moments as global arrays: the same on all ranks, or a part on each."""
+        if self.shards is not None:
+            return self.shards.spread(self.trained, self.moments)
+        return globally(self.mesh, (self.trained, self.moments))
+
+    def _whole(self) -> Tuple[Any, Any]:
+        """Global weights and moments as local arrays; those in parts only if all ranks ask."""
+        if self.shards is not None:
+            return jax.tree.map(_on_device, self.shards.collected(self.trained, self.moments))
+        return locally(self.mesh, (self.trained, self.moments))
 
     def source(self) -> base.Source:
         """Batches from the data set's files."""
@@ -149,7 +172,9 @@ class Session(base.Session):
         self.local = {}
 
     def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
-        """Seconds per layer, each compiled alone; None if that takes too long."""
+        """Seconds per layer, each compiled alone; None if that takes too long, or if blocks are recomputed."""
+        if self.job.recompute:
+            return None
         self.load(batch)
         samples, labels = self.batch
         if self.walk is None:
@@ -190,7 +215,7 @@ class Session(base.Session):
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights as arrays."""
-        local = locally(self.mesh, self.trained) if self.shared else self.trained
+        local = self._whole()[0] if self.shared else self.trained
         return last_.all_outward(self.graph, jax.tree.map(np.array, local))
 
     def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -206,7 +231,7 @@ class Session(base.Session):
         """Weights, moments and buffers as local arrays."""
         trained, moments, (buffers, _) = self.trained, self.moments, self.own
         if self.shared:
-            trained, moments = locally(self.mesh, (trained, moments))
+            trained, moments = self._whole()
             buffers = of_rank(self.mesh, buffers)
         return trained, moments, buffers
 
@@ -236,83 +261,11 @@ class Session(base.Session):
         jax.clear_caches()
 
 
-class _Step:
-    """The step as pure functions."""
-
-    def __init__(self, job: TrialJob, graph: Graph):
-        self.job, self.graph, self.net = job, graph, Network(graph, job.precision)
-
-    def key(self, number: Any, rank: Any = 0) -> Any:
-        """The random key of an iteration on a rank."""
-        return jax.random.fold_in(jax.random.fold_in(jax.random.key(self.job.seed), number), rank)
-
-    def loss(self, trained: Arrays, buffers: Arrays, batch: Any, key: Any) -> Any:
-        """The loss, scaled for accumulation, and the new buffers."""
-        samples, labels = batch
-        output, buffers = self.net(trained, buffers, samples, key, training=True)
-        return self.loss_of(output, samples, labels), buffers
-
-    def loss_of(self, output: Any, samples: Any, labels: Any) -> Any:
-        """The loss of an output, scaled for accumulation."""
-        output = output.astype(jnp.float32)
-        if self.graph.loss == "reconstruction":
-            value = jnp.mean(jnp.square(output - flat(samples, self.graph.input_shape)))
-        elif self.graph.loss == "masked-token":
-            told = labels != UNTOLD
-            value = jnp.sum(jnp.where(told, _surprise(output, jnp.where(told, labels, 0)), 0.0)) / jnp.sum(told)
-        else:
-            value = jnp.mean(_surprise(output, labels))
-        return self.job.share(value)
-
-    def moments(self, trained: Arrays) -> Any:
-        """What the optimiser remembers, at its start: running means of the gradients; Adam also counts the updates."""
-        means = {"sgd": 0, "momentum": 1, "adam": 2}[self.job.optimizer]
-        count = (np.zeros((), np.float32),) if self.job.optimizer == "adam" else ()
-        return (*count, *(jax.tree.map(np.zeros_like, trained) for _ in range(means)))
-
-    def update(self, trained: Arrays, moments: Any, gradients: Arrays) -> Any:
-        """PyTorch's rules: momentum 0.9 without dampening; Adam with epsilon after the bias correction."""
-        rate, steps = self.job.learning_rate, gradients
-        if self.job.optimizer == "adam":
-            moments, steps = _adam(*moments, gradients)
-        elif self.job.optimizer == "momentum":
-            steps = jax.tree.map(lambda mean, gradient: 0.9 * mean + gradient, moments[0], gradients)
-            moments = (steps,)
-        return jax.tree.map(lambda weight, step: weight - rate * step, trained, steps), moments
-
-    def train(self, average: Any, last: bool, rank: Any, state: Any, batch: Any, number: Any) -> Any:
-        """One whole iteration: loss, weights, moments, and what is the rank's own."""
-        trained, moments, (buffers, sums) = state
-        loss = jax.value_and_grad(self.loss, has_aux=True)
-        (value, buffers), gradients = loss(trained, buffers, batch, self.key(number, rank))
-        if sums:
-            gradients = jax.tree.map(jnp.add, sums, gradients)
-        if not last:
-            return value, trained, moments, (buffers, gradients)
-        trained, moments = self.update(trained, moments, average(gradients))
-        return value, trained, moments, (buffers, jax.tree.map(jnp.zeros_like, sums))
-
-
-def _surprise(output: Any, labels: Any) -> Any:
-    """−log softmax(output)[label] for each label."""
-    return -jnp.take_along_axis(jax.nn.log_softmax(output), labels[..., None], -1)[..., 0]
-
-
-def _adam(updates: Any, first: Arrays, second: Arrays, gradients: Arrays) -> Any:
-    """The moments and the steps of D. P. Kingma, J. Ba, "Adam", ICLR 2015, algorithm 1."""
-    updates = updates + 1
-    first = jax.tree.map(lambda mean, g: 0.9 * mean + 0.1 * g, first, gradients)
-    second = jax.tree.map(lambda mean, g: 0.999 * mean + 0.001 * g * g, second, gradients)
-    bias1, bias2 = 1 - 0.9**updates, 1 - 0.999**updates
-    steps = jax.tree.map(lambda m, v: (m / bias1) / (jnp.sqrt(v / bias2) + 1e-8), first, second)
-    return (updates, first, second), steps
-
-
 class _Programs:
     """The compiled programs of one trial."""
 
-    def __init__(self, step: _Step, mesh: Any):
-        self.step, self.mesh = step, mesh
+    def __init__(self, step: Step, mesh: Any, shards: Optional[Shards] = None):
+        self.step, self.mesh, self.shards = step, mesh, shards
         self.compiled: Dict[Tuple[bool, bool, bool], Any] = {}
         self.forward = jax.jit(self._forward)
         self.backward = jax.jit(lambda pull_back: pull_back(jnp.ones(()))[0])
@@ -339,8 +292,13 @@ class _Programs:
         """The program of a whole iteration, over all ranks or for this one alone, with or without the exchange."""
         if (shared, last, exchange) not in self.compiled:
             average = _mean if exchange else _unchanged
-            self.compiled[shared, last, exchange] = self._shared(last, average) if shared else self._alone(last)
+            self.compiled[shared, last, exchange] = self._compiled(shared, last, average)
         return self.compiled[shared, last, exchange]
+
+    def _compiled(self, shared: bool, last: bool, average: Any) -> Any:
+        if shared and self.shards is not None:
+            return self.shards.program(self._laid_out)
+        return self._shared(last, average) if shared else self._alone(last)
 
     def _alone(self, last: bool) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:

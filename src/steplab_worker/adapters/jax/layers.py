@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import jax
@@ -11,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from steplab_worker.adapters import _channels_last as last
-from steplab_worker.graph import INPUT, Graph, Layer, Shape, size
+from steplab_worker.graph import INPUT, Graph, Layer, Segment, Shape, size
 from steplab_worker.weights import Key
 
 Arrays = Dict[Key, Any]
@@ -43,14 +44,15 @@ class Context:
 class Network:
     """Runs a graph; in a precision other than float32 every layer but the norms takes and gives that."""
 
-    def __init__(self, graph: Graph, precision: str = "float32"):
-        self.graph, self.precision = graph, precision
+    def __init__(self, graph: Graph, precision: str = "float32", recompute: bool = False):
+        self.graph, self.precision, self.recompute = graph, precision, recompute
+        self.segments = graph.segments()
         self.shapes, self.sequences = graph.shapes(), last.sequences(graph)
         self.loose = last.as_they_lie(graph)
         calls = [(layer, self._call(layer)) for layer in graph.layers]
         if precision != "float32":
             calls = [(layer, _lowered(layer, call, precision)) for layer, call in calls]
-        self.calls = calls
+        self.calls: Dict[str, Call] = {layer.name: call for layer, call in calls}
 
     def _call(self, layer: Layer) -> Call:
         """The layer's function, which first lays out its inputs if they come otherwise than it wants them."""
@@ -71,13 +73,42 @@ class Network:
 
     def __call__(self, weights: Arrays, buffers: Arrays, samples: Any, key: Any, training: bool) -> Tuple[Any, Arrays]:
         """The output of the last layer, and the buffers after this batch."""
+        if self.recompute and training:
+            return self._recomputed(weights, buffers, samples, key)
         context, values = Context(training, key), {INPUT: samples}
-        for layer, call in self.calls:
+        self._run(self.graph.layers, weights, buffers, context, values)
+        return values[self.graph.layers[-1].name].astype(jnp.float32), {**buffers, **context.buffers}
+
+    def _run(
+        self, layers: Sequence[Layer], weights: Arrays, buffers: Arrays, context: Context, values: Dict[str, Any]
+    ) -> None:
+        """Add what these layers give to the values."""
+        for layer in layers:
             own = {name: weights[key] for name, key in layer.weight_keys.items()}
             own.update({name: buffers[layer.name, name] for name in layer.buffers})
             inputs = [values[name] for name in layer.inputs]
-            values[layer.name] = call(own, context, *inputs)
-        return values[self.graph.layers[-1].name].astype(jnp.float32), {**buffers, **context.buffers}
+            values[layer.name] = self.calls[layer.name](own, context, *inputs)
+
+    def _recomputed(self, weights: Arrays, buffers: Arrays, samples: Any, key: Any) -> Tuple[Any, Arrays]:
+        """The same in training, of whose blocks backward finds the inputs only (T. Chen et al., arXiv:1604.06174)."""
+        values, changed = {INPUT: samples}, {}
+        for segment in self.segments:
+            run = partial(self._segment, segment)
+            outputs, new = (jax.checkpoint(run) if segment.block else run)(
+                {own: weights[own] for layer in segment.layers for own in layer.weight_keys.values()},
+                {(layer.name, name): buffers[layer.name, name] for layer in segment.layers for name in layer.buffers},
+                [values[name] for name in segment.inputs],
+                key,
+            )
+            values.update(zip(segment.outputs, outputs))
+            changed.update(new)
+        return values[self.graph.layers[-1].name].astype(jnp.float32), {**buffers, **changed}
+
+    def _segment(self, segment: Segment, weights: Arrays, buffers: Arrays, inputs: List[Any], key: Any) -> Any:
+        """What a segment gives, and its new buffers."""
+        context, values = Context(True, key), dict(zip(segment.inputs, inputs))
+        self._run(segment.layers, weights, buffers, context, values)
+        return [values[name] for name in segment.outputs], context.buffers
 
 
 def _lowered(layer: Layer, call: Call, precision: str) -> Call:

@@ -16,7 +16,7 @@ class JaxPieces(Pieces):
     """The layers of a network, each jitted alone; those that are alike share a program."""
 
     def __init__(self, net: Network, loss: Callable[[Any, Any, Any], Any]):
-        self.calls: Dict[str, Any] = {layer.name: call for layer, call in net.calls}
+        self.calls: Dict[str, Any] = dict(net.calls)
         self.calls[NOTHING.name] = lambda own, context, x: 2.0 * x
         self.small = jnp.ones(1)
         self.slope = jax.jit(jax.grad(loss))

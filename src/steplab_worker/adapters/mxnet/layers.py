@@ -240,7 +240,7 @@ class SelfAttention(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any, hidden: Any = None) -> Any:
         split = F.transpose(F.reshape(x, shape=(0, 0, 3, self.heads, -1)), axes=(2, 0, 3, 1, 4))
         query, key, value = (
-            F.reshape(one, shape=(-3, 0, 0)) for one in F.split(split, num_outputs=3, axis=0, squeeze_axis=True)
+            F.reshape(part, shape=(-3, 0, 0)) for part in F.split(split, num_outputs=3, axis=0, squeeze_axis=True)
         )
         scores = F.batch_dot(query * (self.width // self.heads) ** -0.5, key, transpose_b=True)
         scores = F.broadcast_add(scores, hidden) if self.causal else scores

@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 import torch
@@ -22,16 +22,19 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 from steplab_worker import adapter as base
 from steplab_worker import data
-from steplab_worker.adapters.torch import attention
+from steplab_worker.adapters.torch import attention, compilation
+from steplab_worker.adapters.torch.blocks import BlockwiseModule
 from steplab_worker.adapters.torch.buckets import average, buckets
 from steplab_worker.adapters.torch.data_loader import DataLoaderSource
 from steplab_worker.adapters.torch.factory import is_own, load_factory, make_module
-from steplab_worker.adapters.torch.layers import GraphModule, build_module, named_arrays
+from steplab_worker.adapters.torch.layers import GraphModule, build_module, filled, named_arrays
 from steplab_worker.adapters.torch.overlap import BucketClock
 from steplab_worker.adapters.torch.own_data import OwnSplit, ReadSamples
+from steplab_worker.adapters.torch.sharded import ShardClock, shard, whole
 from steplab_worker.adapters.torch.stamps import elapsed, stamp
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
+from steplab_worker.messages import Compiled
 from steplab_worker.placement import Placement
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.transport import host_and_port
@@ -43,7 +46,7 @@ DECLARATION = {
     "doors": "rank 0's store and each rank's gloo or NCCL on 127.0.0.1",
     "caches": ["TORCHINDUCTOR_CACHE_DIR"],
     "kinds": ["step", "train", "infer"],
-    "strategies": ["sync", "accumulate"],
+    "strategies": ["sync", "accumulate", "sharded"],
     "layers": "all",
     # DistributedDataParallel; gloo has two threads, NCCL one stream.
     "exchange": {
@@ -54,6 +57,7 @@ DECLARATION = {
         "buffers": True,
     },
     "precisions": ["float32", "bfloat16"],
+    "recomputes": True,
     "factors": {
         "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},
         "bucket_mb": {
@@ -69,6 +73,20 @@ DECLARATION = {
         },
         "step": {"default": "", "help": "a training step of one's own, module:FILE:FUNCTION; empty is the usual one"},
     },
+    "unsupported": [
+        {
+            "when": {"compile": True, "recompute": True},
+            "because": "torch.compile chooses by itself what it computes again in backward",
+        },
+        {
+            "when": {"compile": True, "strategy": "sharded"},
+            "because": "its sharded networks run eagerly: FSDP gathers parameters between the calls",
+        },
+        {
+            "when": {"kind": "train", "strategy": "sharded"},
+            "because": "one rank alone looks at the accuracy, and it has only its part of the parameters",
+        },
+    ],
 }
 
 START_DEADLINE_S = 120
@@ -84,20 +102,36 @@ class Session(base.Session):
     def __init__(self, job: TrialJob, graph: Optional[Graph], weights: Any, group: GroupJob, device: torch.device):
         self.job, self.group, self.device = job, group, device
         torch.manual_seed(job.seed)
-        module = make_module(job.network) if graph is None else build_module(graph, weights)
+        self.sharded = job.strategy == "sharded" and group.workers > 1 and job.learns
+        module = make_module(job.network) if graph is None else self._built(graph, weights)
         self.module = module.to(device).train(job.learns)
+        if job.options["compile"]:
+            compilation.begin()
         self.net = self._wrapped()
-        self.overlap_method = "hook" if isinstance(self.net, nn.parallel.DistributedDataParallel) else "none"
-        self.buckets: Optional[BucketClock] = None
+        # FSDP's collectives are inside of both passes; those of a GPU run beside the calls.
+        watched = device.type == "cpu" if self.sharded else isinstance(self.net, nn.parallel.DistributedDataParallel)
+        self.overlap_method = "hook" if watched else "none"
+        self.collectives: Union[BucketClock, ShardClock, None] = None
         self.criterion = _criterion("cross-entropy" if graph is None else graph.loss)
         self.optimizer = _optimizer(job, self.module.parameters())
         # What a step of one's own does inside is not ours to take apart.
         self.own_step = load_factory(str(job.options["step"])) if job.options.get("step") else None
-        self.has_phases = self.own_step is None
+        self.has_phases = self.own_step is None and not self.sharded
+        if self.own_step is not None:
+            self.overlap_method = "none"
+        if self.sharded:
+            self.layer_method = "none: parameters are gathered block by block"
         self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
         self.value: Optional[torch.Tensor] = None
 
+    def _built(self, graph: Graph, weights: Any) -> nn.Module:
+        if self.job.recompute or self.sharded:
+            return filled(BlockwiseModule(graph, self.job.recompute), weights)
+        return build_module(graph, weights)
+
     def _wrapped(self) -> nn.Module:
+        if self.sharded:
+            return shard(self.module, self.device)
         net: Any = torch.compile(self.module) if self.job.options["compile"] else self.module
         if self.group.workers == 1 or not self.job.learns:
             return net
@@ -119,13 +153,17 @@ class Session(base.Session):
 
     def enter(self, mode: str) -> None:
         """For mode `overlap`, have DDP call a hook; it cannot be taken away again, so that mode comes last."""
-        if mode == "overlap" and self.buckets is None:
-            self.buckets = BucketClock(self.device)
-            self.net.register_comm_hook(None, self.buckets.hook)
+        if mode != "overlap" or self.collectives is not None:
+            return
+        if self.sharded:
+            self.collectives = ShardClock(self.module)
+        else:
+            self.collectives = BucketClock(self.device)
+            self.net.register_comm_hook(None, self.collectives.hook)
 
     def communication(self) -> Tuple[float, float]:
         """From the hook."""
-        return self.buckets.take()
+        return self.collectives.take()
 
     def source(self) -> base.Source:
         """Batches from the data set's files or from a data set of one's own, for a GPU in pinned memory."""
@@ -232,13 +270,19 @@ class Session(base.Session):
             return {}
         return {"attention": attention.kernel(graph, self.job.batch_size, self.device, self.job.learns)}
 
+    def compiled(self) -> Optional[Compiled]:
+        """By torch.compile."""
+        return compilation.compiled() if self.job.options["compile"] else None
+
     def gradients(self) -> Dict[Any, np.ndarray]:
         """The gradients as arrays."""
-        return {key: parameter.grad.cpu().numpy().copy() for key, parameter in named_arrays(self.module).items()}
+        arrays = named_arrays(self.module).items()
+        return {key: whole(parameter.grad).cpu().numpy().copy() for key, parameter in arrays}
 
     def parameters(self) -> Dict[Any, np.ndarray]:
         """The weights as arrays."""
-        return {key: tensor.detach().cpu().numpy().copy() for key, tensor in named_arrays(self.module).items()}
+        arrays = named_arrays(self.module).items()
+        return {key: whole(tensor.detach()).cpu().numpy().copy() for key, tensor in arrays}
 
     def count_exchanges(self) -> Callable[[], int]:
         """Count by a communication hook, which DDP calls for each bucket of gradients it exchanges."""
@@ -314,7 +358,8 @@ class _LayerClock:
     """Times each layer of one forward and backward pass.
 
     Forward is timed by hooks around the layer. In backward a mark is set when the gradient of a layer's output is
-    there; the time until the next mark is what that layer's backward took, so the layers sum to the whole.
+    there; the time until the next mark is what that layer's backward took, so the layers sum to the whole. What runs
+    forward a second time does so in backward, and belongs to that.
     """
 
     def __init__(self, module: nn.Module, synchronize: Any):
@@ -322,6 +367,8 @@ class _LayerClock:
         self.seconds: Dict[str, Dict[str, float]] = {}
         self.handles: List[Any] = []
         self.marks: List[Tuple[str, float]] = []
+        self.began = 0.0
+        self.again: List[Tuple[str, float, float]] = []  # layers that ran forward once more, from when to when
 
     def __enter__(self) -> "_LayerClock":
         for name, layer in _leaves(self.module):
@@ -337,17 +384,23 @@ class _LayerClock:
         return time.perf_counter()
 
     def _before(self, layer: str) -> None:
-        self.seconds[layer]["t_f"] -= self._now()
+        self.began = self._now()
 
     def _after(self, layer: str, output: Any) -> None:
+        if self.marks:  # backward has begun
+            self.again.append((layer, self.began, self._now()))
+            return
         if isinstance(output, torch.Tensor) and output.requires_grad:
             output.register_hook(lambda _, key=layer: self.marks.append((key, self._now())))
-        self.seconds[layer]["t_f"] += self._now()
+        self.seconds[layer]["t_f"] += self._now() - self.began
 
     def __exit__(self, *_: Any) -> None:
         end = self._now()
         for (layer, start), (_, after) in zip(self.marks, [*self.marks[1:], ("", end)]):
-            self.seconds[layer]["t_b"] += after - start
+            others = sum(until - since for _, since, until in self.again if start <= since < after)
+            self.seconds[layer]["t_b"] += after - start - others
+        for layer, since, until in self.again:
+            self.seconds[layer]["t_b"] += until - since
         for handle in self.handles:
             handle.remove()
 
@@ -355,7 +408,7 @@ class _LayerClock:
 def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
     """The layers to time: the graph's own, or in a user's network those that hold no further ones."""
     if isinstance(module, GraphModule):
-        return list(module.named_children())
+        return list(module.layers().items())
     return [(name, part) for name, part in module.named_modules() if name and not any(True for _ in part.children())]
 
 

@@ -34,7 +34,11 @@ BUFFERS = {"mean": "running_mean", "variance": "running_var"}
 
 def build_module(graph: Graph, weights: Mapping[Tuple[str, str], np.ndarray]) -> "GraphModule":
     """The network as a module, with every weight and buffer taken from `weights`."""
-    module = GraphModule(graph)
+    return filled(GraphModule(graph), weights)
+
+
+def filled(module: "GraphModule", weights: Mapping[Tuple[str, str], np.ndarray]) -> "GraphModule":
+    """The same module with these weights and buffers."""
     for (layer, name), array in weights.items():
         module.set_array(layer, name, array)
     return module
@@ -69,9 +73,13 @@ class GraphModule(nn.Module):
                 del values[source]
         return values[self.steps[-1][0]]
 
+    def layers(self) -> Dict[str, nn.Module]:
+        """The module of each layer."""
+        return dict(self.named_children())
+
     def parameter(self, layer: str, name: str) -> torch.nn.Parameter:
         """The tensor that holds a layer's weight or buffer."""
-        child = self._modules[layer]
+        child = self.layers()[layer]
         return getattr(getattr(child, "core", child), BUFFERS.get(name, name))
 
     def set_array(self, layer: str, name: str, array: np.ndarray) -> None:
