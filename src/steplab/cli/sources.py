@@ -46,7 +46,15 @@ def sources(
         return
     with listening(_stopping) as stop:
         ended = steplab.reproduce(
-            only or (), size, out=out, studies=studies, pages=pages, executor=executor, watch=_watch, stop=stop
+            only or (),
+            size,
+            out=out,
+            studies=studies,
+            pages=pages,
+            executor=executor,
+            watch=_watch,
+            stop=stop,
+            tell=_note,
         )
     if as_json:
         print_json(ended.document())
@@ -70,13 +78,17 @@ def _watch(planned: steplab.StudyPlan) -> Iterator[steplab.RunObserver]:
     """A bar for each study, below its name."""
     from steplab.cli._progress import watching
 
-    console(stderr=True).print(planned.study.about.name, markup=False)
+    _note(planned.study.about.name)
     with watching(planned.varied) as bar:
         yield bar
 
 
 def _stopping() -> None:
-    console(stderr=True).print("ending after this trial; Ctrl-C again ends at once")
+    _note("ending after this trial; Ctrl-C again ends at once")
+
+
+def _note(text: str) -> None:
+    console(stderr=True).print(text, markup=False)
 
 
 def _show_plans(plans: list[steplab.SourcePlan], as_json: bool) -> None:

@@ -94,7 +94,7 @@ def _table_block(table: PageTable, summaries: Summaries, published: Tables) -> s
     ran = {size: summaries[size] for size in SIZES if size in summaries}
     ours = {size: table.ours(summary.tables) for size, summary in ran.items() if _readable(table, summary)}
     ours = {size: frame for size, frame in ours.items() if len(frame)}
-    few = [f"The trials at {size} size are too few for this table." for size in ran if size not in ours]
+    few = [f"The trials at {size} size do not tell this." for size in ran if size not in ours]
     repeats = [f"Repeat it: `{table.command.format(folder=ran[size].ran.folders[0])}`" for size in ours]
     return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *_not_run(summaries)])
 
@@ -108,7 +108,7 @@ def _figure_block(source: Source, figure: Figure, summaries: Summaries) -> str:
         size: figure_path(source, figure, size) for size in SIZES if (size, figure.name) in drawings(source, summaries)
     }
     pictures = [f"![{figure.words}, {size} size]({path})" for size, path in paths.items()]
-    few = [f"The trials at {size} size are too few for this figure." for size in summaries if size not in paths]
+    few = [f"The trials at {size} size do not tell this." for size in summaries if size not in paths]
     return "\n\n".join([*pictures, *few, *_not_run(summaries)])
 
 

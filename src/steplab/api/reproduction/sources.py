@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -33,6 +34,7 @@ from steplab.sources.source import SIZES, Source
 from steplab.store import records
 
 __all__ = ["Claim", "Reproduction", "SourcePlan", "SourceRun", "rebuild_pages", "reproduce", "source_plans"]
+log = logging.getLogger("steplab")
 OUT, STUDIES, PAGES = Path("runs/sources"), Path("studies"), Path("docs/sources")
 BOX = "net:"
 Watch = Callable[[StudyPlan], AbstractContextManager[RunObserver]]
@@ -174,6 +176,7 @@ def reproduce(
     executor: str = LOCAL,
     watch: Watch = _unwatched,
     stop: Stop | None = None,
+    tell: Callable[[str], None] = log.info,
 ) -> Reproduction:
     """Run the studies of the sources one after the other, or go on where that stopped, and write their pages.
 
@@ -189,6 +192,7 @@ def reproduce(
         executor: Where the trials run.
         watch: Gives the observer of each study.
         stop: Set `stop.asked`, and it ends after the trial that runs.
+        tell: Hears of what takes a while beside the trials: fitting models to hundreds of them.
     """
     planned = source_plans(only, size, out=out, studies=studies, executor=executor)
     stop = stop or Stop()
@@ -197,7 +201,7 @@ def reproduce(
     for source_plan in planned:
         counts = tuple(_run(study, executor, watch, stop) for study in source_plan.plans)
         done = not sum(study.left for study in counts) and any(study.ok for study in counts)
-        summary = _kept_summary(source_plan, data, executor) if done else None
+        summary = _kept_summary(source_plan, data, executor, tell) if done else None
         claims = () if summary is None else claims_of(source_plan.source, summary)
         runs.append(SourceRun(source_plan.source.name, size, counts, claims))
         if stop.asked:
@@ -231,13 +235,14 @@ def _box(study: StudyPlan) -> Iterator[None]:
                 net_down(name)
 
 
-def _kept_summary(source_plan: SourcePlan, data: Path, executor: str) -> Summary:
+def _kept_summary(source_plan: SourcePlan, data: Path, executor: str, tell: Callable[[str], None]) -> Summary:
     """The small tables of the records, computed unless they are those of these very records."""
     place = data / source_plan.source.name / source_plan.size
     if (place / "ran.json").exists():
         stored = read_summary(place)
         if stored.ran.records == digest(source_plan.folders):
             return stored
+    tell(f"summing up {source_plan.source.name}")
     commands = [_command(source_plan, study, executor) for study in source_plan.plans]
     write_summary(place, summarised(source_plan.source, source_plan.folders, commands))
     return read_summary(place)  # what others will read
