@@ -130,6 +130,17 @@ def test_new_records_make_new_tables(checkout: Path, monkeypatch: pytest.MonkeyP
     assert before["records"] != after["records"]
 
 
+def test_the_same_trials_measured_again_make_new_tables(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    steplab.reproduce(["ssgd-frameworks"])
+    ran = checkout / "docs/sources/data/ssgd-frameworks/laptop/ran.json"
+    before = json.loads(ran.read_text())
+    steplab.reproduce(["ssgd-frameworks"], out="elsewhere")
+    after = json.loads(ran.read_text())
+    assert after["records"] != before["records"]
+    assert after["folders"] == ["elsewhere/ssgd-frameworks-laptop"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

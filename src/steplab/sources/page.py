@@ -33,7 +33,7 @@ class Ran:
     day: str
     machine: str
     versions: Mapping[str, str]
-    records: str  # a digest of the records' names: whether the summary is that of these records
+    records: str  # a digest of the records: whether the summary is theirs
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from steplab.sources.page import Ran, Summary
 from steplab.sources.source import SIZES, TRIALS, Measured, Source
 from steplab.store import records
 from steplab.store.paths import StudyFolder
-from steplab_worker.machine import machine
 
 PUBLISHED, RAN = "published", "ran.json"
 LARGEST = 20_000_000  # bytes of a table
@@ -80,9 +79,10 @@ def summarised(source: Source, folders: Sequence[Path], commands: Sequence[str])
 
 
 def digest(folders: Sequence[Path]) -> str:
-    """A digest of the names of the records in the folders: another one means other records."""
-    names = sorted(name for folder in folders for name in records.done(StudyFolder(folder)))
-    return hashlib.sha256("".join(names).encode()).hexdigest()[:16]
+    """A digest of the records in the folders, of which trial and when: another one means other measurements."""
+    places = [StudyFolder(folder) for folder in folders]
+    heads = [head for place in places for head in records.read_heads(place, sorted(records.done(place)))]
+    return hashlib.sha256(" ".join(f"{head.trial} {head.started}" for head in heads).encode()).hexdigest()[:16]
 
 
 def _measured(results: Results) -> Measured:
@@ -113,7 +113,7 @@ def _ran(opened: Sequence[Results], trials: pd.DataFrame, commands: Sequence[str
         unsupported=unsupported,
         seconds=float(every["seconds"].sum()),
         day=str(every["started"].dropna().max())[:10],
-        machine=_this_machine(),
+        machine=_machine(opened),
         versions=_versions(trials),
         records=digest([results.folder for results in opened]),
     )
@@ -125,7 +125,10 @@ def _versions(trials: pd.DataFrame) -> dict[str, str]:
     return {str(name): str(version) for name, version in trials.groupby("framework")["version"].first().items()}
 
 
-def _this_machine() -> str:
-    here = machine()
-    memory = f", {count(here.memory_bytes)}B" if here.memory_bytes else ""
-    return f"{here.cpu or 'an unknown CPU'}, {here.cpus} CPUs{memory}{', ' + here.gpus if here.gpus else ''}"
+def _machine(opened: Sequence[Results]) -> str:
+    """The machine of the first measured trial's rank 0, without its name."""
+    measured = ((results, results.trials.loc[results.trials["status"] == "ok", "trial"]) for results in opened)
+    results, trials = next((results, trials) for results, trials in measured if len(trials))
+    there = records.read_record(StudyFolder(results.folder), str(trials.iloc[0])).machine
+    memory = f", {count(there.memory_bytes)}B" if there.memory_bytes else ""
+    return f"{there.cpu or 'an unknown CPU'}, {there.cpus} CPUs{memory}{', ' + there.gpus if there.gpus else ''}"
