@@ -95,7 +95,8 @@ def _table_block(table: PageTable, summaries: Summaries, published: Tables) -> s
     ours = {size: table.ours(summary.tables) for size, summary in ran.items() if _readable(table, summary)}
     ours = {size: frame for size, frame in ours.items() if len(frame)}
     few = [f"The trials at {size} size do not tell this." for size in ran if size not in ours]
-    repeats = [f"Repeat it: `{table.command.format(folder=ran[size].ran.folders[0])}`" for size in ours]
+    folders = [folder for size in ours for folder in ran[size].ran.folders]
+    repeats = [f"Repeat it: `{table.command.format(folder=folder)}`" for folder in folders]
     return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *_not_run(summaries)])
 
 
