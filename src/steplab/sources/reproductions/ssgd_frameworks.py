@@ -43,8 +43,8 @@ def imbalance(study: Measured) -> pd.DataFrame:
     """For each trial of several ranks LIF = N·max t_i / Σ t_i of the compute times, in three ways.
 
     `lif_mean` is that of the ranks' mean times, as in the thesis; `lif_iteration` the mean of each iteration's own.
-    Between 1 and that lies `lif_persistent`, N times the largest mean share of an iteration's time: what chance moves from rank
-    to rank goes out of it, and a single stall counts no more than another iteration.
+    Between 1 and that lies `lif_persistent`, N times the largest mean share of an iteration's time: what chance moves
+    from rank to rank goes out of it, and a single stall counts no more than another iteration.
     """
     chosen = pc.and_(pc.equal(study.iterations["mode"], "phased"), pc.invert(study.iterations["warmup"]))
     frame = study.iterations.filter(chosen).select(["trial", "rank", "iteration", "t_f", "t_b"]).to_pandas()
