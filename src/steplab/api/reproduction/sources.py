@@ -25,18 +25,20 @@ from steplab.api.reproduction.summaries import (
     write_summary,
 )
 from steplab.core.errors import InputError, allowed, nearest
+from steplab.core.parsing import read_text
 from steplab.runner.executors import LOCAL, expect_executor
 from steplab.runner.interrupts import Stop
 from steplab.sources import load_source, source_names
 from steplab.sources.claim import Claim
-from steplab.sources.page import Summaries, Summary, drawings, filled
-from steplab.sources.source import SIZES, Source
+from steplab.sources.page import Summary, claims_of, drawings, filled
+from steplab.sources.source import SIZES, Source, Tables
 from steplab.store import records
 
 __all__ = ["Claim", "Reproduction", "SourcePlan", "SourceRun", "rebuild_pages", "reproduce", "source_plans"]
 log = logging.getLogger("steplab")
 OUT, STUDIES, PAGES = Path("runs/sources"), Path("studies"), Path("docs/sources")
 BOX = "net:"
+MOST_BYTES = 20_000_000  # of a page or a picture
 Watch = Callable[[StudyPlan], AbstractContextManager[RunObserver]]
 
 
@@ -256,35 +258,29 @@ def _command(source_plan: SourcePlan, study: StudyPlan, executor: str) -> str:
     return shlex.join([*words, *([] if executor == LOCAL else ["--executor", executor])])
 
 
-def claims_of(source: Source, summary: Summary) -> tuple[Claim, ...]:
-    """The answers to the source's questions."""
-    return tuple(question.answer(summary.tables) for question in source.questions)
-
-
-def _draw(folder: Path, source: Source, summaries: Summaries) -> int:
-    """Write the pictures of a page; how many changed."""
-    changed = 0
-    for (size, name), picture in drawings(source, summaries).items():
-        place = folder / "data" / source.name / size / f"{name}.svg"
-        if not place.exists() or place.read_text(encoding="utf-8") != picture:
-            records.write_file(place, picture.encode())
-            changed += 1
-    return changed
-
-
 def rebuild_pages(pages: Path | str = PAGES) -> tuple[Path, ...]:
-    """Fill the pages of all sources from the stored tables; those that changed."""
+    """Fill the pages of all sources from the stored tables; those that changed. Nothing is written if one cannot be."""
     folder = Path(pages)
+    paths = {name: folder / f"{name}.md" for name in source_names()}
+    for path in paths.values():
+        if not path.exists():
+            raise InputError("there is no such page", where=str(path), hint="run it in a checkout, or give --pages DIR")
     published = published_tables(folder / "data")
-    changed = []
-    for name in source_names():
-        page, source = folder / f"{name}.md", load_source(name)
-        if not page.exists():
-            raise InputError("there is no such page", where=str(page), hint="run it in a checkout, or give --pages DIR")
-        text, summaries = page.read_text(encoding="utf-8"), read_summaries(folder / "data", source)
-        new = filled(text, source, summaries, published)
-        pictures = _draw(folder, source, summaries)
-        if new != text or pictures:
-            records.write_file(page, new.encode())
-            changed.append(page)
-    return tuple(changed)
+    changes = {path: _changes(path, load_source(name), published) for name, path in paths.items()}
+    for files in changes.values():
+        for path, text in files.items():
+            records.write_file(path, text.encode())
+    return tuple(page for page, files in changes.items() if files)
+
+
+def _changes(page: Path, source: Source, published: Tables) -> dict[Path, str]:
+    """The files of a page, its pictures and itself, that are not as the stored tables say: what they should be."""
+    data = page.parent / "data"
+    summaries = read_summaries(data, source)
+    text = filled(read_text(page, MOST_BYTES).replace("\r\n", "\n"), source, summaries, published)
+    pictures = {
+        data / source.name / size / f"{name}.svg": picture
+        for (size, name), picture in drawings(source, summaries).items()
+    }
+    files = {**pictures, page: text}
+    return {path: text for path, text in files.items() if not path.exists() or read_text(path, MOST_BYTES) != text}
