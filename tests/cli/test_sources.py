@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 import steplab
+from steplab.api.reproduction import summaries
 from steplab.api.reproduction.smoke import smoke_text
+from steplab.api.reproduction.summaries import digest
+from steplab.cli import sources as command
+from steplab.core.errors import StoreError
 from steplab.core.record import Record
 from steplab.sources import source_names
+from steplab.store import records
 from steplab.study.file import parse_study
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +39,7 @@ iterations = 6
 warmup = 2
 """
 InProcess = Callable[..., SimpleNamespace]
+StudyFile = Callable[..., Path]
 
 
 @pytest.fixture
@@ -102,11 +110,11 @@ def test_an_interrupted_source_goes_on_and_its_page_waits(checkout: Path, monkey
 
     first = steplab.reproduce(["ssgd-frameworks"], watch=Watched, stop=stop)
     assert (first.stopped, first.runs[0].left, first.runs[0].claims, first.pages) == (True, 5, (), ())
-    records = set((checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir())
+    first_records = set((checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir())
     second = steplab.reproduce(["ssgd-frameworks"])
     assert (second.stopped, second.runs[0].left) == (False, 0)
     assert second.pages == (Path("docs/sources/ssgd-frameworks.md"),)
-    assert records < set((checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir())
+    assert first_records < set((checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir())
 
 
 def test_a_full_size_shows_its_plan_its_time_and_its_batch_script(in_process: InProcess) -> None:
@@ -128,6 +136,17 @@ def test_new_records_make_new_tables(checkout: Path, monkeypatch: pytest.MonkeyP
     after = json.loads(ran.read_text())
     assert (before["trials"], after["trials"]) == (6, 9)
     assert before["records"] != after["records"]
+
+
+def test_the_same_trials_measured_again_make_new_tables(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    steplab.reproduce(["ssgd-frameworks"])
+    ran = checkout / "docs/sources/data/ssgd-frameworks/laptop/ran.json"
+    before = json.loads(ran.read_text())
+    steplab.reproduce(["ssgd-frameworks"], out="elsewhere")
+    after = json.loads(ran.read_text())
+    assert after["records"] != before["records"]
+    assert after["folders"] == ["elsewhere/ssgd-frameworks-laptop"]
 
 
 @pytest.mark.parametrize(
@@ -155,6 +174,138 @@ def test_a_damaged_summary_is_one_sentence(checkout: Path, in_process: InProcess
     assert ended.code == 1
     assert "ran.json" in ended.err
     assert "is not a summary" in ended.err
+
+
+def test_the_digest_is_another_one_when_a_trial_took_another_time(checkout: Path, study_file: StudyFile) -> None:
+    steplab.run(study_file(), checkout / "out")
+    before = digest([checkout / "out"])
+    assert digest([checkout / "out"]) == before
+    record = next((checkout / "out/records").iterdir())
+    document = json.loads(record.read_text())
+    record.write_text(json.dumps({**document, "seconds": document["seconds"] + 1}))
+    assert digest([checkout / "out"]) != before
+
+
+def test_the_machine_of_a_summary_is_that_of_the_records(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    steplab.reproduce(["ssgd-frameworks"], pages=None)
+    for record in (checkout / "runs/sources/ssgd-frameworks-laptop/records").iterdir():
+        document = json.loads(record.read_text())
+        elsewhere = {**document["machine"], "cpu": "Another CPU", "cpus": 77, "gpus": "two of them"}
+        record.write_text(json.dumps({**document, "machine": elsewhere}))
+    steplab.reproduce(["ssgd-frameworks"])
+    ran = json.loads((checkout / "docs/sources/data/ssgd-frameworks/laptop/ran.json").read_text())
+    assert ran["machine"].startswith("Another CPU, 77 CPUs")
+    assert ran["machine"].endswith(", two of them")
+
+
+def _ran(place: Path, **changed: object) -> None:
+    path = place / "ran.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+LAPTOP, PUBLISHED = "data/ssgd-frameworks/laptop", "data/published"
+DAMAGES: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "a wrong type": (lambda p: _ran(p / LAPTOP, trials="six"), f"{LAPTOP}/ran.json", "trials: Input should be a"),
+    "no list": (lambda p: _ran(p / LAPTOP, commands="ls"), f"{LAPTOP}/ran.json", "commands: Input should be a"),
+    "no number": (lambda p: _ran(p / LAPTOP, seconds=float("nan")), f"{LAPTOP}/ran.json", "seconds: Input should"),
+    "a strange key": (lambda p: _ran(p / LAPTOP, strange=1), f"{LAPTOP}/ran.json", "strange: "),
+    "no JSON": (lambda p: (p / LAPTOP / "ran.json").write_text("{"), f"{LAPTOP}/ran.json", "is not a summary"),
+    "a FIFO for a summary": (lambda p: _fifo(p / LAPTOP / "ran.json"), f"{LAPTOP}/ran.json", "is a FIFO"),
+    "no trials": (lambda p: (p / LAPTOP / "trials.csv").unlink(), f"{LAPTOP}/trials.csv", "there is no such file"),
+    "other columns": (
+        lambda p: (p / LAPTOP / "trials.csv").write_text("a,b\n1,2\n"), f"{LAPTOP}/trials.csv",
+        "does not fill the table 'phases' of the page"),
+    "shifted columns": (
+        lambda p: (p / LAPTOP / "trials.csv").write_text("a,b\n1,2,3\n"), f"{LAPTOP}/trials.csv", "more cells"),
+    "nothing published": (lambda p: shutil.rmtree(p / PUBLISHED), f"{PUBLISHED}/", "there is no such file"),
+    "junk published": (
+        lambda p: (p / PUBLISHED / "nyu_flops.csv").write_text("hello\nworld\n"), f"{PUBLISHED}/nyu_flops.csv",
+        "its columns are not network, flops, expected_flops"),
+    "bytes published": (
+        lambda p: (p / PUBLISHED / "nyu_flops.csv").write_bytes(b"\xff\xfe\x00"), f"{PUBLISHED}/nyu_flops.csv",
+        "is not a table"),
+    "words for numbers": (
+        lambda p: (p / PUBLISHED / "nyu_flops.csv").write_text("network,flops,expected_flops\nalexnet,many,9\n"),
+        f"{PUBLISHED}/nyu_flops.csv", "the column flops has something else than numbers"),
+    "a page of bytes": (
+        lambda p: (p / "resattnet3d.md").write_bytes(b"\xff\xfe"), "resattnet3d.md", "it is not UTF-8 text"),
+    "a FIFO for a page": (lambda p: _fifo(p / "resattnet3d.md"), "resattnet3d.md", "is a FIFO, not a regular file"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measured_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pages of which one source was run, on a virtual clock."""
+    folder = tmp_path_factory.mktemp("measured")
+    (folder / "studies").mkdir()
+    (folder / "studies" / "ssgd-frameworks-laptop.toml").write_text(SYNTHETIC)
+    pages = Path(shutil.copytree(ROOT / "docs" / "sources", folder / "pages"))
+    steplab.reproduce(["ssgd-frameworks"], out=folder / "runs", studies=folder / "studies", pages=pages)
+    return pages
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_one_sentence_that_names_it(
+    damage: str, measured_pages: Path, tmp_path: Path, in_process: InProcess
+) -> None:
+    harm, file, what = DAMAGES[damage]
+    pages = Path(shutil.copytree(measured_pages, tmp_path / "p"))
+    changed_by_hand = pages / "alexnet-resnet18-roofline.md"
+    changed_by_hand.write_text(changed_by_hand.read_text().replace("| alexnet |", "| magic |"))
+    before = changed_by_hand.read_text()
+    harm(pages)
+    ended = in_process("sources", "--rebuild", "--pages", "p")
+    said = " ".join(ended.err.split())
+    assert ended.code == 1
+    assert said.startswith(f"steplab: p/{file}")
+    assert what in said
+    assert "Traceback" not in said
+    assert changed_by_hand.read_text() == before  # nothing is written unless everything can be
+
+
+def test_a_summary_whose_writing_fails_leaves_the_old_one(
+    measured_pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Path(shutil.copytree(measured_pages / LAPTOP, tmp_path / "laptop"))
+    stored = {path.name: path.read_bytes() for path in place.iterdir()}
+    new = summaries.Summary({"trials": pd.DataFrame({"a": [1]})}, summaries.read_summary(place).ran)
+    write = records.write_file
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "ran.json":
+            raise StoreError("the disk is full")
+        write(path, content)
+
+    monkeypatch.setattr(records, "write_file", full)
+    with pytest.raises(StoreError, match="the disk is full"):
+        summaries.write_summary(place, new)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == stored
+    assert list(tmp_path.iterdir()) == [place]
+    monkeypatch.undo()
+    summaries.write_summary(place, new)
+    assert list(summaries.read_summary(place).tables) == ["trials"]  # the tables that are no longer made are gone
+    assert list(summaries.read_summary(place).tables["trials"].columns) == ["a"]
+
+
+def test_the_command_that_goes_on_repeats_what_was_given() -> None:
+    default = ("laptop", Path("runs/sources"), "local", Path("studies"), Path("docs/sources"))
+    assert command._again([], *default) == "steplab sources"
+    given = ("full", Path("my runs"), "slurm", Path("mine"), Path("pages"))
+    assert command._again(["resattnet3d"], *given) == (
+        "steplab sources --only resattnet3d --size full --out 'my runs' --executor slurm --studies mine --pages pages"
+    )
+
+
+def test_a_list_and_a_rebuild_at_once_are_refused(checkout: Path, in_process: InProcess) -> None:
+    ended = in_process("sources", "--list", "--rebuild")
+    assert (ended.code, ended.out) == (2, "")
+    assert "give --list or --rebuild, one of the two" in " ".join(ended.err.split())
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*-laptop.toml")), ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from steplab.sources.claim import Claim, above, below, mean_ratio, resampled
@@ -19,6 +20,7 @@ from steplab.sources.reproductions import (
     tf_sync_vs_accumulate,
     torch_vs_tensorflow,
 )
+from steplab.sources.source import Measured
 
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "not decidable here"
 BLOCKS = (1, 2, 3, 4)
@@ -69,12 +71,41 @@ def test_without_replicates_nothing_is_decided() -> None:
 def test_where_imbalance_comes_from(kept: float, verdict: str) -> None:
     rng = np.random.default_rng(2)
     shares = np.clip(rng.normal(kept, 0.1, 24), 0, 1)
-    uneven = pd.DataFrame({"lif_iteration": 1.2, "lif_mean": 1 + 0.2 * shares})
-    balanced = pd.DataFrame({"lif_iteration": [1.001] * 9, "lif_mean": 1.0})
+    uneven = pd.DataFrame({"lif_iteration": 1.2, "lif_persistent": 1 + 0.2 * shares})
+    balanced = pd.DataFrame({"lif_iteration": [1.001] * 9, "lif_persistent": 1.0})
     claim = ssgd_frameworks.imbalance_comes_from_slow_ranks({"imbalance": pd.concat([uneven, balanced])})
     assert claim.verdict == verdict
     assert claim.estimate is not None
     assert claim.estimate.n == 24
+
+
+def imbalance_of(times: np.ndarray) -> pd.Series:
+    """The factors of one trial whose ranks (columns) computed for so long in each iteration (row)."""
+    rows = [
+        {"trial": "a", "rank": rank, "iteration": number, "mode": "phased", "warmup": False, "t_f": time, "t_b": 0.0}
+        for number, ranks in enumerate(times)
+        for rank, time in enumerate(ranks)
+    ]
+    study = Measured(pd.DataFrame(), (), pa.Table.from_pylist(rows), dict)
+    return ssgd_frameworks.imbalance(study).iloc[0]
+
+
+def test_a_rank_that_stays_slow_is_told_from_chance() -> None:
+    rng = np.random.default_rng(11)
+    slow = imbalance_of(np.column_stack([np.full(40, 1.0), np.full(40, 1.5)]))
+    assert slow["lif_iteration"] == pytest.approx(2 * 1.5 / 2.5)
+    assert slow["lif_persistent"] == pytest.approx(slow["lif_iteration"])
+    chance = imbalance_of(np.where(rng.random(400)[:, None] < 0.5, [1.0, 1.5], [1.5, 1.0]))
+    assert chance["lif_iteration"] == pytest.approx(2 * 1.5 / 2.5)
+    assert chance["lif_persistent"] < 1.03  # a mean of 400 draws of ±0.2 lies within 0.03 of none
+
+
+def test_a_single_stall_makes_no_rank_slow() -> None:
+    times = np.ones((20, 2))
+    times[3, 0] = 100.0
+    stalled = imbalance_of(times)
+    assert stalled["lif_mean"] > 1.5
+    assert 1.0 <= stalled["lif_persistent"] <= stalled["lif_iteration"] < 1.06
 
 
 def parameters(shift: float, l2_shift: float, own: float) -> pd.DataFrame:
@@ -160,12 +191,12 @@ def test_whether_velox_is_faster(velox: float, noise: float, verdict: str) -> No
 
 
 def accumulating(sync: float, accumulate: float) -> pd.DataFrame:
-    """Efficiencies of two workers by strategy."""
+    """Efficiencies of two workers by strategy; later blocks are slower, which must cancel."""
     rng = np.random.default_rng(6)
     by = {"sync": sync, "accumulate:4": accumulate}
     rows = [
         {"replicate": block, "strategy": strategy, "network": "resnet50", "batch_size": batch, "workers": workers,
-         "t_iter": noisy(rng, batch * (1.0 if workers == 1 else 1 / by[strategy]))}
+         "t_iter": noisy(rng, block * batch * (1.0 if workers == 1 else 1 / by[strategy]))}
         for block, strategy, batch, workers in product(BLOCKS, by, (8, 32), (1, 2))
     ]  # fmt: skip
     return pd.DataFrame(rows)

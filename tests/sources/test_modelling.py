@@ -59,6 +59,20 @@ def test_accuracy_is_of_rows_that_the_fit_has_not_seen(rows: FrameworkRows) -> N
     assert table["mape"].iloc[0] < 10  # the noise is 2 %
 
 
+def test_the_errors_are_those_that_compare_prints_replicates_together(rows: FrameworkRows) -> None:
+    twice = pd.concat([rows.trials, rows.trials.assign(t_iter=lambda frame: 1.1 * frame["t_iter"])], ignore_index=True)
+    own = FrameworkRows("torch", twice.assign(trial=[str(at) for at in range(len(twice))]), ROLES)
+    (told,) = modelling.accuracy(modelling.errors(own, ("linear",))).to_dict("records")
+    groups = pd.Series(own.groups)
+    assert groups.nunique() == twice[list(ROLES.columns)].drop_duplicates().shape[0]
+    table = own.trials[[*ROLES.columns, "t_iter"]].assign(run=groups)  # `compare` keeps the rows of a run together
+    compared = steplab.compare(
+        table, ["linear"], "t_iter",
+        intrinsic=ROLES.intrinsic, categorical=ROLES.categorical, extrinsic=ROLES.extrinsic,
+    )  # fmt: skip
+    assert told["mape"] == pytest.approx(compared.rows[0].mape)
+
+
 def test_too_few_rows_give_no_table(rows: FrameworkRows) -> None:
     few = FrameworkRows("torch", rows.trials.head(5), ROLES)
     assert modelling.errors(few, ("generic",)).empty

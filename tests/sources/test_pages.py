@@ -198,7 +198,8 @@ def replayed(trials: pd.DataFrame, folder: Path) -> pd.Series:
     They become a study's folder, as `steplab import csv` makes one, and that is the recording.
     """
     # An imported table has text where a study has true and false; the trials are of one configuration anyway.
-    keys = [name for name in KEYS if name in trials.columns and trials[name].dtype != bool]
+    known = [name for name in KEYS if name in trials.columns and trials[name].notna().all()]
+    keys = [name for name in known if trials[name].dtype != bool]
     folder.mkdir()
     trials[[*keys, "replicate", "t_iter"]].to_csv(folder / "trials.csv", index=False)
     steplab.import_csv(folder / "trials.csv", folder / "recording", factors=keys)
@@ -213,6 +214,9 @@ def replayed(trials: pd.DataFrame, folder: Path) -> pd.Series:
 def _replay_study(trial: pd.Series, keys: list[str], recording: Path, replicates: int) -> str:
     levels = {key: trial[key] for key in keys if key != "framework"}
     plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in levels.items()}
+    plain = {
+        key: int(value) if isinstance(value, float) and value == int(value) else value for key, value in plain.items()
+    }
     lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
     factors = "\n".join(['framework = "replay"', f'of = "{trial["framework"]}"', f'recording = "{recording}"', *lines])
     measure = "[measure]\nwarmup = 0\niterations = 1\nphases = false\n"
@@ -223,7 +227,8 @@ def alike(trials: pd.DataFrame, **levels: object) -> pd.DataFrame:
     """The trials at these levels that are of one configuration: that of the first."""
     chosen = trials[(trials[list(levels)].astype(str) == [str(level) for level in levels.values()]).all(axis="columns")]
     keys = [name for name in KEYS if name in trials.columns]
-    return chosen[(chosen[keys] == chosen.iloc[0][keys]).all(axis="columns")]
+    levels_of = chosen[keys].map(str)  # a factor that does not apply is NaN, which equals nothing
+    return chosen[(levels_of == levels_of.iloc[0]).all(axis="columns")]
 
 
 def told_and_repeated(name: str, size: str, text: str, summary: Summary, folder: Path) -> tuple[float, float]:

@@ -17,17 +17,19 @@ from steplab.core.units import seconds as shown
 app = command_app()
 INTERRUPTED = 130
 SOME_FAILED = 3
+SIZE, EXECUTOR = "laptop", "local"
+OUT, STUDIES, PAGES = Path("runs/sources"), Path("studies"), Path("docs/sources")
 
 
 @app.command()
 def sources(
     listing: Annotated[bool, typer.Option("--list", help="Only show the studies and how long they take.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Run this source only; may be repeated.")] = None,
-    size: Annotated[str, typer.Option(help="laptop, full, or smoke: cut down to a moment, to see it run.")] = "laptop",
-    out: Annotated[Path, typer.Option(help="The folder for the studies' folders.")] = Path("runs/sources"),
-    executor: Annotated[str, typer.Option(help="Where trials run: local, hosts, slurm.")] = "local",
-    studies: Annotated[Path, typer.Option(help="The folder with the study files.")] = Path("studies"),
-    pages: Annotated[Path, typer.Option(help="The folder of the pages and of their tables.")] = Path("docs/sources"),
+    size: Annotated[str, typer.Option(help="laptop, full, or smoke: cut down to a moment, to see it run.")] = SIZE,
+    out: Annotated[Path, typer.Option(help="The folder for the studies' folders.")] = OUT,
+    executor: Annotated[str, typer.Option(help="Where trials run: local, hosts, slurm.")] = EXECUTOR,
+    studies: Annotated[Path, typer.Option(help="The folder with the study files.")] = STUDIES,
+    pages: Annotated[Path, typer.Option(help="The folder of the pages and of their tables.")] = PAGES,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Run nothing; fill the pages from stored tables.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,6 +40,8 @@ def sources(
 
     Example: steplab sources --only inference-engines --size smoke
     """
+    if listing and rebuild:
+        raise typer.BadParameter("give --list or --rebuild, one of the two")
     if listing:
         _show_plans(steplab.source_plans(only or (), size, out=out, studies=studies, executor=executor), as_json)
         return
@@ -46,19 +50,41 @@ def sources(
         return
     with listening(_stopping) as stop:
         ended = steplab.reproduce(
-            only or (), size, out=out, studies=studies, pages=pages, executor=executor, watch=_watch, stop=stop
+            only or (),
+            size,
+            out=out,
+            studies=studies,
+            pages=pages,
+            executor=executor,
+            watch=_watch,
+            stop=stop,
+            tell=_note,
         )
     if as_json:
         print_json(ended.document())
     else:
         _show(ended)
-    _leave(ended, [*(word for name in only or () for word in ("--only", name)), "--size", size, "--out", out])
+    _leave(ended, _again(only or [], size, out, executor, studies, pages))
 
 
-def _leave(ended: steplab.Reproduction, words: list[object]) -> None:
+def _again(only: list[str], size: str, out: Path, executor: str, studies: Path, pages: Path) -> str:
+    """The command that goes on: what was given is given again."""
+    pairs: list[tuple[str, object, object]] = [
+        *(("--only", name, None) for name in only),
+        ("--size", size, SIZE),
+        ("--out", out, OUT),
+        ("--executor", executor, EXECUTOR),
+        ("--studies", studies, STUDIES),
+        ("--pages", pages, PAGES),
+    ]
+    words = [word for option, value, default in pairs if value != default for word in (option, value)]
+    return shell("steplab", "sources", *words)
+
+
+def _leave(ended: steplab.Reproduction, again: str) -> None:
     """End with the code that says how it went."""
     if any(run.left for run in ended.runs):
-        next_step(shell("steplab", "sources", *words) + "  (goes on where it stopped)")
+        next_step(again + "  (goes on where it stopped)")
     if ended.failed:
         raise typer.Exit(SOME_FAILED)
     if ended.stopped:
@@ -70,13 +96,17 @@ def _watch(planned: steplab.StudyPlan) -> Iterator[steplab.RunObserver]:
     """A bar for each study, below its name."""
     from steplab.cli._progress import watching
 
-    console(stderr=True).print(planned.study.about.name, markup=False)
+    _note(planned.study.about.name)
     with watching(planned.varied) as bar:
         yield bar
 
 
 def _stopping() -> None:
-    console(stderr=True).print("ending after this trial; Ctrl-C again ends at once")
+    _note("ending after this trial; Ctrl-C again ends at once")
+
+
+def _note(text: str) -> None:
+    console(stderr=True).print(text, markup=False)
 
 
 def _show_plans(plans: list[steplab.SourcePlan], as_json: bool) -> None:

@@ -29,7 +29,7 @@ MODELS = ("generic", "random-forest", "svr")
 FOLDS = 5
 FEWEST = 30  # rows of a framework from which on its models are worth a word
 SEEDS = 10
-GENERATIONS = 200  # of an evolution; SciPy's 1000 bring less than a per cent and take five times as long
+GENERATIONS = 200  # of an evolution at most, for time; the source took SciPy's 1000
 PENALTY = Penalty("l2", 0.001, 0.001)  # the source's choice
 AS_GOOD = 1.10  # a model whose error is at most a tenth larger is called as good
 RESAMPLES = 2000
@@ -53,6 +53,14 @@ class FrameworkRows:
         """The measured step times."""
         return self.trials[TARGET].to_numpy(float)
 
+    @property
+    def groups(self) -> Array | None:
+        """The configuration of each row where some are replicates: those must leave a fit together."""
+        columns = list(self.roles.columns)
+        if not self.trials[columns].duplicated().any():
+            return None
+        return self.trials.groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
+
 
 def by_framework(trials: pd.DataFrame, roles: Roles) -> Iterator[FrameworkRows]:
     """The trials of each framework; columns that do not vary carry nothing."""
@@ -69,15 +77,16 @@ def _varying(rows: pd.DataFrame, roles: Roles) -> Roles:
 
 def errors(own: FrameworkRows, models: Sequence[str] = ()) -> pd.DataFrame:
     """Each row's step time, measured and as models predict it that have not seen its fold."""
+    groups = own.groups
     try:
-        splits = random_folds(len(own.trials), None, FOLDS)
+        splits = random_folds(len(own.trials), groups, FOLDS)
     except NotEnoughData:
         return pd.DataFrame()
     tables = []
     for name in models or MODELS:
         roles = own.roles
         model = load_model_class(name)(roles.intrinsic, roles.categorical, roles.extrinsic)
-        predicted = held_out(model, own.trials[list(roles.columns)], own.target, splits).predicted
+        predicted = held_out(model, own.trials[list(roles.columns)], own.target, splits, groups).predicted
         told = {"framework": own.framework, "model": name, "trial": own.trials["trial"]}
         tables.append(pd.DataFrame({**told, "measured": own.target, "predicted": predicted}))
     return pd.concat(tables, ignore_index=True)
@@ -208,10 +217,10 @@ def spreads(parameters: pd.DataFrame, penalty: str, coding: str) -> Spreads:
 
 
 def penalties(own: FrameworkRows) -> pd.DataFrame:
-    """The λ scan: held-out R² and MAPE of the source's expression for each penalty and strength."""
+    """The λ scan: held-out R² and MAPE of `generic` for each penalty and strength, as `steplab penalty` makes it."""
     roles = own.roles
     try:
-        rows = scan(own.trials[list(roles.columns)], own.target, roles, form="source")
+        rows = scan(own.trials[list(roles.columns)], own.target, roles, own.groups)
     except (ModelError, ValueError):  # too few rows for its folds
         return pd.DataFrame()
     told = [{"penalty": row.penalty, "strength": row.strength, "r2": row.r2, "mape": row.mape} for row in rows]

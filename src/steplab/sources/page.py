@@ -8,40 +8,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import pandas as pd
+from pydantic import ConfigDict, Field
 
 from steplab.core.errors import InputError
+from steplab.core.parsing import parsing
 from steplab.sources.claim import Claim
 from steplab.sources.source import SIZES, Figure, PageTable, Source, Tables
 
 BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.S)
 RAN, CLAIMS = "ran", "claims"
+Number = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
 class Ran:
     """What was run, for the reader: each study's command and records, versions, machine, day."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     commands: tuple[str, ...]
     folders: tuple[str, ...]
-    trials: int
-    failed: int
-    unsupported: int
-    seconds: float  # of measuring
+    trials: Number
+    failed: Number
+    unsupported: Number
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]  # of measuring
     day: str
     machine: str
     versions: Mapping[str, str]
-    records: str  # a digest of the records' names: whether the summary is that of these records
+    records: str  # a digest of the records: whether the summary is theirs
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The small tables of one size of a source, and where they come from."""
+    """The small tables of one size of a source, where they come from, and the folder that they stand in."""
 
     tables: Tables
     ran: Ran
+    place: str = ""
+
+    def filling(self, what: str, names: Sequence[str] = ()) -> AbstractContextManager[None]:
+        """The border to tables that somebody may have changed: what cannot be computed from them names their files."""
+        where = ", ".join(self.file(name) for name in names) or self.place
+        return parsing(f"does not fill {what} of the page", where)
+
+    def file(self, name: str) -> str:
+        """The path of a table."""
+        return f"{self.place}/{name}.csv"
 
 
 Summaries = Mapping[str, Summary]  # by size
@@ -49,7 +66,8 @@ Summaries = Mapping[str, Summary]  # by size
 
 def filled(text: str, source: Source, summaries: Summaries, published: Tables) -> str:
     """The page with its blocks computed anew; one that no table or question fills is an error."""
-    contents = blocks(source, summaries, published)
+    with parsing("cannot be filled", f"the page of {source.name}"):
+        contents = blocks(source, summaries, published)
     names = [match[1] for match in BLOCK.findall(text)]
     missing = [name for name in contents if name not in names]
     unknown = [name for name in names if name not in contents]
@@ -92,14 +110,24 @@ def _table_block(table: PageTable, summaries: Summaries, published: Tables) -> s
     if not table.measured:
         return f"{markdown(beside(table, given, {'counted': table.ours({})}))}\n\nRepeat it: `{table.command}`"
     ran = {size: summaries[size] for size in SIZES if size in summaries}
-    ours = {size: table.ours(summary.tables) for size, summary in ran.items() if _readable(table, summary)}
+    ours = {size: _ours(table, summary) for size, summary in ran.items() if _readable(table, summary)}
     ours = {size: frame for size, frame in ours.items() if len(frame)}
-    few = [f"The trials at {size} size are too few for this table." for size in ran if size not in ours]
-    repeats = [f"Repeat it: `{table.command.format(folder=ran[size].ran.folders[0])}`" for size in ours]
+    few = [f"The trials at {size} size do not tell this." for size in ran if size not in ours]
+    folders = [folder for size in ours for folder in ran[size].ran.folders]
+    repeats = [f"Repeat it: `{table.command.format(folder=folder)}`" for folder in folders]
     return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *_not_run(summaries)])
 
 
+def _ours(table: PageTable, summary: Summary) -> pd.DataFrame:
+    with summary.filling(f"the table {table.name!r}", table.reads):
+        return table.ours(summary.tables)
+
+
 def _readable(shown: PageTable | Figure, summary: Summary) -> bool:
+    """Whether the tables that it is made of have rows."""
+    for name in shown.reads:
+        if name not in summary.tables:
+            raise InputError("there is no such file", where=summary.file(name))
     return not any(summary.tables[name].empty for name in shown.reads)
 
 
@@ -108,7 +136,7 @@ def _figure_block(source: Source, figure: Figure, summaries: Summaries) -> str:
         size: figure_path(source, figure, size) for size in SIZES if (size, figure.name) in drawings(source, summaries)
     }
     pictures = [f"![{figure.words}, {size} size]({path})" for size, path in paths.items()]
-    few = [f"The trials at {size} size are too few for this figure." for size in summaries if size not in paths]
+    few = [f"The trials at {size} size do not tell this." for size in summaries if size not in paths]
     return "\n\n".join([*pictures, *few, *_not_run(summaries)])
 
 
@@ -120,12 +148,17 @@ def figure_path(source: Source, figure: Figure, size: str) -> str:
 def drawings(source: Source, summaries: Summaries) -> dict[tuple[str, str], str]:
     """The pictures of a page by size and name, as SVG; those that have anything to show."""
     pictures = {
-        (size, figure.name): figure.draw(summary.tables)
+        (size, figure.name): _drawn(figure, summary)
         for size, summary in summaries.items()
         for figure in source.figures
         if _readable(figure, summary)
     }
     return {key: picture for key, picture in pictures.items() if picture}
+
+
+def _drawn(figure: Figure, summary: Summary) -> str:
+    with summary.filling(f"the picture {figure.name!r}", figure.reads):
+        return figure.draw(summary.tables)
 
 
 def _shown(table: PageTable, given: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -154,12 +187,18 @@ def beside(table: PageTable, given: pd.DataFrame, ours: Mapping[str, pd.DataFram
     return merged
 
 
+def claims_of(source: Source, summary: Summary) -> tuple[Claim, ...]:
+    """The answers to the source's questions."""
+    with summary.filling("the answers"):
+        return tuple(question.answer(summary.tables) for question in source.questions)
+
+
 def _claims_block(source: Source, summaries: Summaries) -> str:
     rows = [
-        (size, question.text, *_answered(question.answer(summaries[size].tables)))
+        (size, question.text, *_answered(claim))
         for size in SIZES
         if size in summaries
-        for question in source.questions
+        for question, claim in zip(source.questions, claims_of(source, summaries[size]), strict=True)
     ]
     open_ = [f"- {question.text}" for question in source.questions] if not rows else []
     table = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -24,17 +25,20 @@ from steplab.api.reproduction.summaries import (
     write_summary,
 )
 from steplab.core.errors import InputError, allowed, nearest
+from steplab.core.parsing import read_text
 from steplab.runner.executors import LOCAL, expect_executor
 from steplab.runner.interrupts import Stop
 from steplab.sources import load_source, source_names
 from steplab.sources.claim import Claim
-from steplab.sources.page import Summaries, Summary, drawings, filled
-from steplab.sources.source import SIZES, Source
+from steplab.sources.page import Summary, claims_of, drawings, filled
+from steplab.sources.source import SIZES, Source, Tables
 from steplab.store import records
 
 __all__ = ["Claim", "Reproduction", "SourcePlan", "SourceRun", "rebuild_pages", "reproduce", "source_plans"]
+log = logging.getLogger("steplab")
 OUT, STUDIES, PAGES = Path("runs/sources"), Path("studies"), Path("docs/sources")
 BOX = "net:"
+MOST_BYTES = 20_000_000  # of a page or a picture
 Watch = Callable[[StudyPlan], AbstractContextManager[RunObserver]]
 
 
@@ -174,6 +178,7 @@ def reproduce(
     executor: str = LOCAL,
     watch: Watch = _unwatched,
     stop: Stop | None = None,
+    tell: Callable[[str], None] = log.info,
 ) -> Reproduction:
     """Run the studies of the sources one after the other, or go on where that stopped, and write their pages.
 
@@ -189,6 +194,7 @@ def reproduce(
         executor: Where the trials run.
         watch: Gives the observer of each study.
         stop: Set `stop.asked`, and it ends after the trial that runs.
+        tell: Hears of what takes a while beside the trials: fitting models to hundreds of them.
     """
     planned = source_plans(only, size, out=out, studies=studies, executor=executor)
     stop = stop or Stop()
@@ -197,7 +203,7 @@ def reproduce(
     for source_plan in planned:
         counts = tuple(_run(study, executor, watch, stop) for study in source_plan.plans)
         done = not sum(study.left for study in counts) and any(study.ok for study in counts)
-        summary = _kept_summary(source_plan, data, executor) if done else None
+        summary = _kept_summary(source_plan, data, executor, tell) if done else None
         claims = () if summary is None else claims_of(source_plan.source, summary)
         runs.append(SourceRun(source_plan.source.name, size, counts, claims))
         if stop.asked:
@@ -231,13 +237,14 @@ def _box(study: StudyPlan) -> Iterator[None]:
                 net_down(name)
 
 
-def _kept_summary(source_plan: SourcePlan, data: Path, executor: str) -> Summary:
+def _kept_summary(source_plan: SourcePlan, data: Path, executor: str, tell: Callable[[str], None]) -> Summary:
     """The small tables of the records, computed unless they are those of these very records."""
     place = data / source_plan.source.name / source_plan.size
     if (place / "ran.json").exists():
         stored = read_summary(place)
         if stored.ran.records == digest(source_plan.folders):
             return stored
+    tell(f"summing up {source_plan.source.name}")
     commands = [_command(source_plan, study, executor) for study in source_plan.plans]
     write_summary(place, summarised(source_plan.source, source_plan.folders, commands))
     return read_summary(place)  # what others will read
@@ -251,35 +258,29 @@ def _command(source_plan: SourcePlan, study: StudyPlan, executor: str) -> str:
     return shlex.join([*words, *([] if executor == LOCAL else ["--executor", executor])])
 
 
-def claims_of(source: Source, summary: Summary) -> tuple[Claim, ...]:
-    """The answers to the source's questions."""
-    return tuple(question.answer(summary.tables) for question in source.questions)
-
-
-def _draw(folder: Path, source: Source, summaries: Summaries) -> int:
-    """Write the pictures of a page; how many changed."""
-    changed = 0
-    for (size, name), picture in drawings(source, summaries).items():
-        place = folder / "data" / source.name / size / f"{name}.svg"
-        if not place.exists() or place.read_text(encoding="utf-8") != picture:
-            records.write_file(place, picture.encode())
-            changed += 1
-    return changed
-
-
 def rebuild_pages(pages: Path | str = PAGES) -> tuple[Path, ...]:
-    """Fill the pages of all sources from the stored tables; those that changed."""
+    """Fill the pages of all sources from the stored tables; those that changed. Nothing is written if one cannot be."""
     folder = Path(pages)
+    paths = {name: folder / f"{name}.md" for name in source_names()}
+    for path in paths.values():
+        if not path.exists():
+            raise InputError("there is no such page", where=str(path), hint="run it in a checkout, or give --pages DIR")
     published = published_tables(folder / "data")
-    changed = []
-    for name in source_names():
-        page, source = folder / f"{name}.md", load_source(name)
-        if not page.exists():
-            raise InputError("there is no such page", where=str(page), hint="run it in a checkout, or give --pages DIR")
-        text, summaries = page.read_text(encoding="utf-8"), read_summaries(folder / "data", source)
-        new = filled(text, source, summaries, published)
-        pictures = _draw(folder, source, summaries)
-        if new != text or pictures:
-            records.write_file(page, new.encode())
-            changed.append(page)
-    return tuple(changed)
+    changes = {path: _changes(path, load_source(name), published) for name, path in paths.items()}
+    for files in changes.values():
+        for path, text in files.items():
+            records.write_file(path, text.encode())
+    return tuple(page for page, files in changes.items() if files)
+
+
+def _changes(page: Path, source: Source, published: Tables) -> dict[Path, str]:
+    """The files of a page, its pictures and itself, that are not as the stored tables say: what they should be."""
+    data = page.parent / "data"
+    summaries = read_summaries(data, source)
+    text = filled(read_text(page, MOST_BYTES).replace("\r\n", "\n"), source, summaries, published)
+    pictures = {
+        data / source.name / size / f"{name}.svg": picture
+        for (size, name), picture in drawings(source, summaries).items()
+    }
+    files = {**pictures, page: text}
+    return {path: text for path, text in files.items() if not path.exists() or read_text(path, MOST_BYTES) != text}

@@ -8,25 +8,28 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 from steplab.analysis.roofline.points import Roofline
 from steplab.api.results.results import Results
 from steplab.api.results.rooflines import ceilings, of_configuration
+from steplab.core import atomic
+from steplab.core.errors import StoreError
 from steplab.core.files import read_regular
 from steplab.core.parsing import parsing
 from steplab.core.units import count
 from steplab.costs.roofs import Ceilings
 from steplab.sources.page import Ran, Summary
+from steplab.sources.published import HEADERS, expect_published
 from steplab.sources.source import SIZES, TRIALS, Measured, Source
 from steplab.store import records
 from steplab.store.paths import StudyFolder
-from steplab_worker.machine import machine
 
 PUBLISHED, RAN = "published", "ran.json"
 LARGEST = 20_000_000  # bytes of a table
@@ -35,7 +38,9 @@ DIGITS = "%.6g"
 
 def published_tables(data: Path) -> dict[str, pd.DataFrame]:
     """The tables that the sources printed, by name."""
-    return {path.stem: _read_table(path) for path in sorted((data / PUBLISHED).glob("*.csv"))}
+    return {
+        name: _read_table(data / PUBLISHED / f"{name}.csv", partial(expect_published, name)) for name in sorted(HEADERS)
+    }
 
 
 def read_summaries(data: Path, source: Source) -> dict[str, Summary]:
@@ -46,30 +51,64 @@ def read_summaries(data: Path, source: Source) -> dict[str, Summary]:
 
 def read_summary(place: Path) -> Summary:
     """The tables in a folder, and what they come from."""
-    with parsing("is not a summary", str(place / RAN)):
-        told = json.loads(read_regular(place / RAN, LARGEST))
-        lists = {name: tuple(told[name]) for name in ("commands", "folders")}
-        ran = Ran(**{**told, **lists})
-    return Summary({path.stem: _read_table(path) for path in sorted(place.glob("*.csv"))}, ran)
+    tables = {path.stem: _read_table(path) for path in sorted(place.glob("*.csv"))}
+    return Summary(tables, _read_ran(place / RAN), str(place))
 
 
-def _read_table(path: Path) -> pd.DataFrame:
+def _read_ran(path: Path) -> Ran:
+    with parsing("is not a summary", str(path), hint="remove its folder, and run the source again"):
+        return _parse_ran(read_regular(path, LARGEST))
+
+
+def _parse_ran(content: bytes) -> Ran:
+    try:
+        return TypeAdapter(Ran).validate_json(content, strict=True)
+    except ValidationError as errors:
+        wrong = errors.errors(include_url=False, include_input=False)[0]
+        raise ValueError(": ".join(part for part in (".".join(map(str, wrong["loc"])), wrong["msg"]) if part)) from None
+
+
+def _read_table(path: Path, expect: Callable[[pd.DataFrame], None] = lambda table: None) -> pd.DataFrame:
     with parsing("is not a table", str(path)):
         content = read_regular(path, LARGEST)
-        return pd.read_csv(io.BytesIO(content)) if content.strip() else pd.DataFrame()
+        table = pd.read_csv(io.BytesIO(content)) if content.strip() else pd.DataFrame()
+        if not isinstance(table.index, pd.RangeIndex):
+            raise ValueError("its rows have more cells than its header")
+        expect(table)
+        return table
 
 
 def write_summary(place: Path, summary: Summary) -> None:
-    """Write the tables, and last what they come from: without that, there is no summary."""
-    place.mkdir(parents=True, exist_ok=True)
+    """Write the tables, and last what they come from: without that, there is no summary.
+
+    All are written aside first: what was stored before goes only when they are whole.
+    """
+    texts = {f"{name}.csv": _csv(table) for name, table in summary.tables.items()}
+    ran = json.dumps(asdict(summary.ran), indent=1, ensure_ascii=False) + "\n"
+    try:
+        with atomic.folder(place) as aside:
+            for name, text in (*texts.items(), (RAN, ran)):
+                records.write_file(aside / name, text.encode())
+            place.mkdir(exist_ok=True)
+            _bring(aside, place, list(texts))
+    except OSError as error:
+        raise StoreError(f"{place}: cannot be written ({error.strerror})") from None
+
+
+def _bring(aside: Path, place: Path, tables: Sequence[str]) -> None:
+    """Move whole files to their place; meanwhile nobody takes old and new tables for one summary."""
     (place / RAN).unlink(missing_ok=True)
+    for name in tables:
+        (aside / name).replace(place / name)
     for old in place.glob("*.csv"):
-        old.unlink()
-    for name, table in summary.tables.items():
-        # A table without rows keeps its columns; one without columns is an empty file.
-        text = table.to_csv(index=False, float_format=DIGITS, lineterminator="\n") if len(table.columns) else ""
-        records.write_file(place / f"{name}.csv", text.encode())
-    records.write_file(place / RAN, (json.dumps(asdict(summary.ran), indent=1, ensure_ascii=False) + "\n").encode())
+        if old.name not in tables:
+            old.unlink()
+    (aside / RAN).replace(place / RAN)
+
+
+def _csv(table: pd.DataFrame) -> str:
+    """A table without rows keeps its columns; one without columns is an empty file."""
+    return table.to_csv(index=False, float_format=DIGITS, lineterminator="\n") if len(table.columns) else ""
 
 
 def summarised(source: Source, folders: Sequence[Path], commands: Sequence[str]) -> Summary:
@@ -80,9 +119,11 @@ def summarised(source: Source, folders: Sequence[Path], commands: Sequence[str])
 
 
 def digest(folders: Sequence[Path]) -> str:
-    """A digest of the names of the records in the folders: another one means other records."""
-    names = sorted(name for folder in folders for name in records.done(StudyFolder(folder)))
-    return hashlib.sha256("".join(names).encode()).hexdigest()[:16]
+    """A digest of the records in the folders: of which trial, when, how it ended. Measured again it is another one."""
+    places = [StudyFolder(folder) for folder in folders]
+    heads = [head for place in places for head in records.read_heads(place, sorted(records.done(place)))]
+    told = [f"{head.trial} {head.started} {head.status} {head.seconds!r}" for head in heads]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
 
 def _measured(results: Results) -> Measured:
@@ -113,7 +154,7 @@ def _ran(opened: Sequence[Results], trials: pd.DataFrame, commands: Sequence[str
         unsupported=unsupported,
         seconds=float(every["seconds"].sum()),
         day=str(every["started"].dropna().max())[:10],
-        machine=_this_machine(),
+        machine=_machine(opened),
         versions=_versions(trials),
         records=digest([results.folder for results in opened]),
     )
@@ -125,7 +166,10 @@ def _versions(trials: pd.DataFrame) -> dict[str, str]:
     return {str(name): str(version) for name, version in trials.groupby("framework")["version"].first().items()}
 
 
-def _this_machine() -> str:
-    here = machine()
-    memory = f", {count(here.memory_bytes)}B" if here.memory_bytes else ""
-    return f"{here.cpu or 'an unknown CPU'}, {here.cpus} CPUs{memory}{', ' + here.gpus if here.gpus else ''}"
+def _machine(opened: Sequence[Results]) -> str:
+    """The machine of the first measured trial's rank 0, without its name."""
+    measured = ((results, results.trials.loc[results.trials["status"] == "ok", "trial"]) for results in opened)
+    results, trials = next((results, trials) for results, trials in measured if len(trials))
+    there = records.read_record(StudyFolder(results.folder), str(trials.iloc[0])).machine
+    memory = f", {count(there.memory_bytes)}B" if there.memory_bytes else ""
+    return f"{there.cpu or 'an unknown CPU'}, {there.cpus} CPUs{memory}{', ' + there.gpus if there.gpus else ''}"

@@ -80,9 +80,8 @@ def scaling_powers(tables: Tables) -> pd.DataFrame:
 
 
 def scan(tables: Tables) -> pd.DataFrame:
-    """Held-out R² and MAPE against λ, mean over the frameworks."""
-    grouped = tables["penalties"].groupby(["penalty", "strength"], as_index=False)
-    return grouped[["r2", "mape"]].mean()
+    """Held-out R² and MAPE against λ."""
+    return tables["penalties"][["framework", "penalty", "strength", "r2", "mape"]]
 
 
 def predicted(tables: Tables) -> str:
@@ -125,7 +124,11 @@ SOURCE = Source(
             reads=("solved",),
         ),
         PageTable(
-            "scan", scan, f"steplab penalty {{folder}} {FORMULA}", reads=("penalties",), on=("penalty", "strength")
+            "scan",
+            scan,
+            f"steplab penalty {{folder}} {FORMULA}",
+            reads=("penalties",),
+            on=("framework", "penalty", "strength"),
         ),
         PageTable(
             "accuracy",

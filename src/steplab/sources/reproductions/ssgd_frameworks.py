@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from steplab.sources.claim import (
     REFUTED,
     UNDECIDED,
+    Array,
     Claim,
     above,
     below,
@@ -39,24 +40,32 @@ def more(measured: list[Measured], trials: pd.DataFrame) -> Tables:
 
 
 def imbalance(study: Measured) -> pd.DataFrame:
-    """For each trial of several ranks LIF = N·max t_i / Σ t_i of the compute times, in two ways.
+    """For each trial of several ranks LIF = N·max t_i / Σ t_i of the compute times, in three ways.
 
-    `lif_iteration` is the mean over the iterations of each one's factor, `lif_mean` the factor of the ranks' mean
-    times: what chance moves from rank to rank goes out of it.
+    `lif_mean` is that of the ranks' mean times, as in the thesis; `lif_iteration` the mean of each iteration's own.
+    Between 1 and that lies `lif_persistent`, N times the largest mean share of an iteration's time: what chance moves
+    from rank to rank goes out of it, and a single stall counts no more than another iteration.
     """
     chosen = pc.and_(pc.equal(study.iterations["mode"], "phased"), pc.invert(study.iterations["warmup"]))
-    names = ["trial", "rank", "iteration", "t_f", "t_b"]
-    frame = study.iterations.filter(chosen).select(names).to_pandas()
+    frame = study.iterations.filter(chosen).select(["trial", "rank", "iteration", "t_f", "t_b"]).to_pandas()
     frame = frame.assign(compute=frame["t_f"].fillna(0.0) + frame["t_b"].fillna(0.0))
     rows = []
     for trial, part in frame.groupby("trial", sort=False):
         times = part.pivot_table("compute", "iteration", "rank").dropna().to_numpy(float)
         if times.shape[0] and times.shape[1] > 1:
-            each = times.shape[1] * times.max(axis=1) / times.sum(axis=1)
-            means = times.mean(axis=0)
-            lif_mean = len(means) * means.max() / means.sum()
-            rows.append({"trial": trial, "lif_iteration": float(each.mean()), "lif_mean": float(lif_mean)})
-    return pd.DataFrame(rows, columns=["trial", "lif_iteration", "lif_mean"])
+            rows.append({"trial": trial, **_factors(times)})
+    return pd.DataFrame(rows, columns=["trial", "lif_iteration", "lif_persistent", "lif_mean"])
+
+
+def _factors(times: Array) -> dict[str, float]:
+    """The three factors of iterations (rows) and ranks (columns)."""
+    ranks, means = times.shape[1], times.mean(axis=0)
+    shares = times / times.sum(axis=1, keepdims=True)
+    return {
+        "lif_iteration": float(ranks * shares.max(axis=1).mean()),
+        "lif_persistent": float(ranks * shares.mean(axis=0).max()),
+        "lif_mean": float(ranks * means.max() / means.sum()),
+    }
 
 
 def tensorflow_scales_worse(tables: Tables) -> Claim:
@@ -86,7 +95,7 @@ def imbalance_comes_from_slow_ranks(tables: Tables) -> Claim:
     """Whether most of the imbalance stays with the same ranks over a trial."""
     measure = "share of the imbalance that stays with the same ranks"
     uneven = tables["imbalance"].query("lif_iteration > @BALANCED")
-    share = ((uneven["lif_mean"] - 1) / (uneven["lif_iteration"] - 1)).to_numpy(float)
+    share = ((uneven["lif_persistent"] - 1) / (uneven["lif_iteration"] - 1)).to_numpy(float)
     estimate = resampled(share)
     if estimate is None:
         return undecided(WHERE_FROM, "No trial had ranks that were uneven enough.", measure)
@@ -119,9 +128,9 @@ def aggregation(tables: Tables) -> pd.DataFrame:
 
 
 def imbalance_table(tables: Tables) -> pd.DataFrame:
-    """The load imbalance factor by the thesis' definition, of the mean times, and of each iteration."""
+    """The load imbalance factor by the thesis' definition, that of single iterations, and what of it stays."""
     factors = tables["trials"].merge(tables["imbalance"], on="trial")
-    grouped = medians(factors, ["framework", "network", "workers"], ["lif_mean", "lif_iteration"])
+    grouped = medians(factors, ["framework", "network", "workers"], ["lif_mean", "lif_iteration", "lif_persistent"])
     return grouped.rename(columns={"lif_mean": "lif"})
 
 
