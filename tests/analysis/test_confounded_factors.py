@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from steplab.analysis.confounded_factors import independence
+from steplab.analysis.jointly_confounded import jointly_confounded
 from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis, analyse
 
@@ -185,3 +186,9 @@ def test_an_answer_names_what_cannot_be_told_apart_and_nothing_else(
         if set(named) >= {name for name, *_ in told}:
             assert "strongest single effect" not in text and "No factor alone" not in text
     assert several >= 15  # the studies ask the question
+
+
+def test_levels_that_are_one_number_to_the_machine_are_no_fault() -> None:
+    grid = product([1, 2], [1, 2], [1, 2])
+    rows = [{"a": a, "b": b, "c": c, "d": 10**17 + i} for i, (a, b, c) in enumerate(grid)]
+    assert jointly_confounded(rows, ["a", "b", "c", "d"], ["d"]) == ()

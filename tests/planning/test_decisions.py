@@ -190,3 +190,9 @@ def test_values_are_lists_and_ranges():
     for text in ("workers", "workers=4..1", "workers=1..x", "a=1,a=2", "n=0..999999999"):
         with pytest.raises(ModelError):
             parse_values(text)
+
+
+@pytest.mark.parametrize("field", ["samples", "epochs", "validation_samples"])
+def test_more_than_any_job_has_is_refused(field):
+    with pytest.raises(ModelError, match=f"{field} is more than any job has; allowed: at most 1e"):
+        Job(**{"samples": 1, field: 10**400})

@@ -125,6 +125,7 @@ def _null_space(columns: Array) -> Array:
     """The directions in which effects can change without any change of the configurations' times."""
     centred = columns - columns.mean(axis=0)
     scale = np.linalg.norm(centred, axis=0)
+    scale[scale == 0] = 1.0  # levels that are one number to the machine's precision
     scaled = centred / scale
     sizes, directions = np.linalg.eigh(scaled.T @ scaled)
     # In the columns' own units, so that a level's row is what is added to its effect.

@@ -18,6 +18,7 @@ from steplab.models.held_out.ratio_intervals import RatioConformal
 from steplab.planning.quantities import expect_positive
 
 Array = np.ndarray
+MOST = 1e18  # samples or epochs
 # A backward pass takes about twice the arithmetic of a forward one, so a sample that is only passed forward costs a
 # third of one that is trained on.
 FORWARD_SHARE = 1 / 3
@@ -36,6 +37,9 @@ class Job:
     workers: float | None = None  # where the model has no factor for it
 
     def __post_init__(self) -> None:
+        for name in ("samples", "epochs", "validation_samples"):
+            if getattr(self, name) > MOST:
+                raise ModelError(f"{name} is more than any job has", hint=f"allowed: at most {MOST:g}")
         expect_positive(self.samples, "the number of samples", "give the samples of an epoch, e.g. 1281167")
         expect_positive(self.epochs, "the number of epochs", "give 1 or more epochs")
         for name in ("validation_samples", "startup_s", "checkpoint_s"):
