@@ -115,7 +115,7 @@ class Kept:
 def summary(name: str, scores: Sequence[Score]) -> str:
     """A line of the table."""
     mape, covered = (np.array([getattr(s, key) for s in scores]) for key in ("mape", "covered"))
-    first = [s.mape for s in scores if s.kind == FIRST]
+    first = [s.mape for s in scores if s.kind == FIRST] or [np.nan]
     line = f"{name:30}{np.mean(first):8.2f}{np.median(first):8.2f}{np.nanmean(mape):8.2f}{np.nanmedian(mape):8.2f}"
     line += f"{np.nanmax(mape):8.1f}{np.sum(np.isfinite(covered)):7d}"
     if np.isfinite(covered).any():

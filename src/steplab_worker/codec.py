@@ -35,6 +35,7 @@ from typing import (
 T = TypeVar("T")
 Decoder = Callable[[Any], Any]
 LONGEST_TEXT = 1 << 20  # characters
+LARGEST_WHOLE = (1 << 63) - 1  # what tables hold
 LARGEST = sys.float_info.max  # infinities are beyond it, and NaN is within nothing
 
 
@@ -194,13 +195,13 @@ def _flag(limits: Limits) -> Decoder:
 
 
 def _whole(limits: Limits) -> Decoder:
-    least, most = limits.least, limits.most
+    least, most = max(limits.least, -LARGEST_WHOLE), min(limits.most, LARGEST_WHOLE)
 
     def decode(value: Any) -> Any:
         if type(value) is int and least <= value <= most:
             return value
         _expect(type(value) is int, value, "a whole number")
-        return _limited(value, limits)
+        raise _Wrong("is %s, which is not from %s to %s" % (_short(value), least, most))
 
     return decode
 

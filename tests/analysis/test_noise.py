@@ -104,13 +104,19 @@ def test_trials_under_different_environment_variables_are_not_compared_silently(
     assert "Environment variables" not in verdict(same).advice
 
 
+def test_quiet_replicates_that_show_nothing_are_too_few() -> None:
+    calm = verdict(trials())
+    assert calm.advice == calm.advice_on(None) == calm.advice_on(0.1) == "Nothing needs to be done."
+    assert "too few to know" in calm.advice_on(14.9)
+
+
 def test_every_kind_of_doubt_has_a_remedy() -> None:
     import inspect
     import re
 
     from steplab.store import doubt
 
-    kinds = set(re.findall(r'Doubt\("([a-z-]+)"', inspect.getsource(doubt)))
+    kinds = set(re.findall(r'Doubt\(\s*"([a-z-]+)"', inspect.getsource(doubt)))
     assert kinds == set(REMEDIES)
 
 

@@ -69,6 +69,7 @@ TAKES_NO_STUDY = {
     "env": "takes the names of environments",
     "inspect": "takes a network or an ONNX file",
     "net": "takes the name of a cluster in a box",
+    "sources": "runs ready studies into folders that it makes",
     "network": "takes the name of a cluster in a box; its records are in a folder that it makes",
 }
 MAKES_A_FOLDER = ("import", "init")  # these want one that is not there yet

@@ -32,3 +32,8 @@ def test_one_replicate_tells_nothing_of_two_configurations():
 def test_a_wish_says_how_many_replicates_it_takes():
     wished = design_power(0.15, "a guess", 2, 1, {}, 0.05)
     assert wished.needed == replicates_needed(0.15, 0.05) > 100 and "150 replicates" in wished.sentence
+
+
+def test_a_design_that_sees_nothing_says_so():
+    power = design_power(0.1, "earlier studies", configurations=2, replicates=1, levels={"workers": 2})
+    assert power.sentence.startswith("this design can tell no difference from noise, for lack of replicates (noise")

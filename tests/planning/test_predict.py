@@ -33,6 +33,9 @@ def test_value_interval_and_range_are_told(model):
     ({"workers": "2"}, "kind must be given"),
     ({"workers": "two", "kind": "u"}, "not a finite number"),
     ({"workers": "2", "kind": "w"}, "'w' was not measured"),
+    ({"workers": "0", "kind": "u"}, "workers = 0 cannot be run; allowed: whole numbers from 1 on"),
+    ({"workers": "-2", "kind": "u"}, "workers = -2 cannot be run"),
+    ({"workers": "1.5", "kind": "u"}, "workers = 1.5 cannot be run"),
 ])  # fmt: skip
 def test_a_wrong_configuration_is_one_sentence(model, given, message):
     with pytest.raises(ModelError, match=message):

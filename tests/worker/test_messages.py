@@ -167,6 +167,7 @@ def _changed(whole: Message, /, **changes: object) -> bytes:
         (_changed(RESULT, usage=[]), "usage: is a list, where an object is due"),
         (encode(RESULT).replace(b"t_iter", b"t_other"), "measurement.modes.'native': columns: there is no column t_it"),
         (encode(RESULT).replace(b"[true,false]", b"[true]"), "columns: they differ in length"),
+        (_changed(EpochEnd(1, 0, [0.5], 0.1), epoch=10**400), "epoch: is 1000000000"),
         (encode(RESULT).replace(b'"t_b":[0.25]', b'"t_b":[]'), "layers.'conv': t_b: there are 0 of 1 iterations"),
         (encode(RESULT).replace(b'"t_b":[0.25]', b'"t_b":[NaN]'), "layers.'conv'.t_b.0: is nan, where a finite number"),
         (encode(RESULT).replace(b'"native"', b'"phased"'), "measurement: modes: there are no native times"),

@@ -38,9 +38,14 @@ class Joint:
         """What a person should know of it."""
         *names, last = map(_named, self.factors, self.classes)
         return (
-            f"{', '.join(names)} and {last} were not varied independently (none of them changes alone in "
+            f"{', '.join(names)} and {last} were not varied independently (none of them changes alone{self._where} in "
             f"the {self.configurations} configurations): what differs between these may be any one's doing."
         )
+
+    @property
+    def _where(self) -> str:
+        """Levels of one class may change alone; only between classes nothing does."""
+        return "" if all(len(same) == 1 for classes in self.classes for same in classes) else " between these levels"
 
     def compares(self, factor: str, level: Level, other: Level) -> bool:
         """Whether what differs between two levels of one of the factors is theirs alone."""

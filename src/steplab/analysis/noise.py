@@ -20,6 +20,8 @@ DRIFTING = 0.10  # for tables without verdicts
 QUIET, USABLE = 0.03, 0.10
 MANY = 0.20  # share of doubtful trials from which something is said
 CALM = "Nothing needs to be done."
+FEW = "Noise differs between configurations, and the replicates are too few to know that of each: add some."
+BLIND = 20.0  # times the spread of replicates; what a difference needs with known noise is 3 to 5 times it
 MOST = 0.5  # share from which the study as a whole is judged by them
 
 # What is usually wrong, and what to do about it, by the kind of a trial's doubt.
@@ -67,6 +69,11 @@ class Noise:
     detectable_effect: float | None = None  # of a factor's levels, averaged over the design
     replicates: int | None = None
     halving: int | None = None  # replicates that would halve what can be told of two configurations
+
+    def advice_on(self, typical: float | None) -> str:
+        """What to do; quiet replicates help little where they are too few to know each configuration's noise."""
+        blind = self.between is not None and typical is not None and typical > BLIND * math.expm1(self.between)
+        return FEW if blind and self.advice == CALM else self.advice
 
 
 def judge(trials: pd.DataFrame, factors: Sequence[str]) -> Noise:

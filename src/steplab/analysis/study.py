@@ -131,8 +131,10 @@ def _noise(trials: pd.DataFrame, factors: Sequence[str], judged: Verdicts) -> No
     least, typical, effect = (
         None if ratio is None else ratio - 1 for ratio in (seen.configurations, seen.typical, seen.effect)
     )
+    noise = judge(trials, factors)
     return replace(
-        judge(trials, factors),
+        noise,
+        advice=noise.advice_on(typical),
         detectable=least,
         detectable_typical=typical,
         detectable_effect=effect,

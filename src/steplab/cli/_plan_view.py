@@ -58,9 +58,10 @@ def _levels(planned: steplab.StudyPlan, name: str) -> str:
 def _show_size(planned: steplab.StudyPlan) -> None:
     """How many trials of how many configurations."""
     about, replicates = planned.study.about, planned.study.design.replicates
+    plural = "" if replicates == 1 else "s"
     configurations = f"{len(planned.trials.configurations)} configurations"
     if planned.following is None:
-        sentence(f"{about.name}: {len(planned.shown)} trials: {configurations}, {replicates} replicates")
+        sentence(f"{about.name}: {len(planned.shown)} trials: {configurations}, {replicates} replicate{plural}")
     else:
         aim = planned.study.design.aim or "predict"
         sentence(f"{about.name}: adaptive, aim {aim}: chosen from {configurations}; next: {planned.following.why}")

@@ -50,6 +50,7 @@ def predict(
     if outside:
         known = any(prediction.low is not None for prediction in outside)
         told = "; its intervals there are learned by extrapolating inside of it" if known else ""
+        told += ", and cannot know what sets in only beyond" if known else ""
         sentence(f"warning: outside of the measured range a model is a guess{told}", stderr=True)
     for note in predictions.notes:
         sentence(f"warning: {note}", stderr=True)

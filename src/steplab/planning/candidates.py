@@ -92,6 +92,9 @@ def expect_near(model: PerformanceModel, frame: pd.DataFrame) -> pd.DataFrame:
     if near.any():
         return frame[near].reset_index(drop=True)
     outside = model.inside(frame).outside
+    if not any(outside):
+        what = f"the model's intervals are wider than a factor of {WIDEST:g} even where it was measured"
+        raise ModelError(what, hint="measure more replicates, on a quieter machine, before you plan with it")
     names = list(dict.fromkeys(name for row in outside for name in row)) or list(model.range_)
     measured = "; ".join(f"{name} was measured from {model.range_[name][0]:g} to {model.range_[name][1]:g}"
                          for name in names if name in model.range_)  # fmt: skip

@@ -36,6 +36,8 @@ class Power:
         parts += [f"two levels of {name} on average from {effect:.1%}" for name, effect in self.effects.items()]
         if self.needed is not None:
             return f"to see a difference of {self.wish:.1%} takes about {self.needed} replicates of each ({known})"
+        if not parts:
+            return f"this design can tell no difference from noise, for lack of replicates ({known})"
         return f"differences that this design sees in four of five runs: {'; '.join(parts)} ({known})"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steplab.core.errors import ModelError, nearest
+from steplab.models.columns.meaning import is_scale
 from steplab.models.columns.roles import features
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def _constants(model: PerformanceModel) -> dict[str, str]:
 def predict_table(model: PerformanceModel, X: pd.DataFrame, level: float = 0.9) -> list[Prediction]:
     """A prediction for every row of a table."""
     frame = features(X, model.roles_)
+    _expect_counts(model, frame)
     values, inside = model.predict(frame), model.inside(frame)
     low, high = model.predict_interval(frame, level)
     at, predictions = frame.to_dict("records"), []
@@ -89,6 +91,16 @@ def predict_table(model: PerformanceModel, X: pd.DataFrame, level: float = 0.9) 
             Prediction(configuration, float(values[i]), ends[0], ends[1], bool(inside.rows[i]), inside.outside[i], note)
         )
     return predictions
+
+
+def _expect_counts(model: PerformanceModel, frame: pd.DataFrame) -> None:
+    """Workers, nodes and threads are counted from one on, and a batch has samples: nothing else can be run."""
+    for name, (low, high) in model.range_.items():
+        if not is_scale(name) or low < 1 or low % 1 or high % 1:
+            continue
+        wrong = [value for value in frame[name].to_numpy(float) if value < 1 or value % 1]
+        if wrong:
+            raise ModelError(f"{name} = {wrong[0]:g} cannot be run", hint="allowed: whole numbers from 1 on")
 
 
 def no_interval(model: PerformanceModel, outside: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def mean_ratio(logs: Sequence[float] | Array, questions: int = 1) -> Estimate | 
     """The geometric mean of ratios with Student's interval, one of several questions; None of fewer than two.
 
     >>> str(mean_ratio(np.log([1.9, 2.0, 2.1])))
-    '2 (1.76 to 2.27)'
+    '2 (1.76 to 2.26)'
     """
     values = np.asarray(logs, float)
     values = values[np.isfinite(values)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steplab.sources.claim import Claim
+from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,8 +97,8 @@ class Source:
 
 # What a trial is known by and what it took; the rest of the table of trials stays with the records.
 KEPT = (
-    "trial", "replicate", "framework", "network", "dataset", "batch_size", "workers", "threads", "strategy", "t_iter",
-    "t_io", "t_h2d", "t_md", "t_f", "t_b", "t_c", "t_u", "t_other", "t_wait", "t_move", "lif", "throughput",
+    "trial", "replicate", "framework", "network", "dataset", "batch_size", "workers", "threads", "strategy", ITERATION,
+    *SHARES, *EXCHANGE_PARTS, "lif", "throughput",
     "memory_bytes", "cpu_s", "other_cpu_s", "energy_j", "energy_provenance", "seconds", "epochs", "train_s",
     "validation_accuracy", "version", "verdict",
 )  # fmt: skip

@@ -137,7 +137,10 @@ class StudyFolder:
         self.must_hold_no_links()
         if not self.exists():
             what = "holds no records" if self.root.is_dir() else "there is no such folder"
-            raise RecordError(what, where=str(self.root), hint="`steplab run STUDY.toml` makes study folders")
+            hint = "`steplab run STUDY.toml` makes study folders"
+            if self.root.is_file():
+                what, hint = "is a file, not a study's folder", "`steplab import csv` makes a folder of a table"
+            raise RecordError(what, where=str(self.root), hint=hint)
 
     def must_hold_no_links(self) -> None:
         """Say so if anything that steplab uses here is a link; records are looked at one by one when they are read."""

@@ -67,3 +67,10 @@ def test_known_factors_decide_what_is_modelled():
     chosen = choose(FRAME, None, Roles(), factors=("filters", "constant"))
     assert chosen.roles == Roles(("filters",))
     assert chosen.notes[:2] == ("roles inferred: intrinsic filters", "not used (constant): constant")
+
+
+def test_a_factor_that_varied_and_is_left_out_is_named():
+    frame = pd.DataFrame({"workers": [1, 2, 1, 2], "threads": [1, 1, 2, 2], "t_iter": [1.0, 2.0, 3.0, 4.0]})
+    chosen = choose(frame, None, Roles((), (), ("workers",)), factors=("workers", "threads"))
+    assert any(note.startswith("left out, though varied: threads") for note in chosen.notes)
+    assert not any("left out" in note for note in choose(frame, None, Roles((), (), ("workers", "threads"))).notes)

@@ -55,7 +55,8 @@ class FairComparison:
         doubt = "" if low is None or high is None else f" ({ends(low, high)})"
         thread = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         text = f"On the same {self.cores} cores{where}, {self.workers} workers do {value:.2f} times{doubt} the work of "
-        return f"{text}one worker with {thread}: {_verdict(self.workers, low, high)}."
+        slower = f" (with {self.cores} it was slower)" if self.threads < self.cores else ""
+        return f"{text}one worker with {thread}{slower}: {_verdict(self.workers, low, high)}."
 
 
 def _verdict(workers: int, low: float | None, high: float | None) -> str:

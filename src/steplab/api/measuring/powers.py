@@ -49,7 +49,8 @@ def power(study: Study, trials: Plan, folder: Path) -> Power | Unknown:
     configurations = len(trials.configurations)
     replicates = 1 if adaptive else design.replicates
     columns = trials.configurations.columns
-    levels = {name: len(column.levels) for name, column in columns.items() if 1 < len(column.levels) <= MOST_LEVELS}
+    used = {name: int(np.unique(column.codes).size) for name, column in columns.items()}  # some may be excluded
+    levels = {name: number for name, number in used.items() if 1 < number <= MOST_LEVELS}
     if adaptive:  # how trials are spread is decided on the way; the budget tells what levels' averages can show
         configurations = min(configurations, design.trials or configurations)
     wish = (design.difference or DIFFERENCE) if design.aim == "compare" else None

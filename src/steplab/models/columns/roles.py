@@ -21,7 +21,7 @@ NOT_FACTORS = frozenset({
     *WORDS, "trial", "replicate", "configuration", "status", "reason", "run", "epoch", "started", "t_iter_low",
     "t_iter_high", "t_iter_phased", "observer_cost", "spread", "drift", "iterations", "lif", "throughput",
     "memory_bytes", "cpu_s", "other_cpu_s", "energy", "energy_source", "energy_j", "energy_provenance", "loss",
-    "seconds", "data_source", "variables", "rank_hosts",
+    "compile_s", "recompilations", "seconds", "data_source", "variables", "rank_hosts",
 })  # fmt: skip
 
 

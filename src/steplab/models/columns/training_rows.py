@@ -40,6 +40,10 @@ def choose(
         if column == name:
             raise TableError(f"column {column!r} is the target", hint="take it out of the factors")
     roles = asked if asked.columns else _inferred(frame, name, factors, notes)
+    left_out = [factor for factor in factors if asked.columns and factor not in asked.columns and factor in frame]
+    varying = [factor for factor in left_out if factor != name and frame[factor].nunique(dropna=True) > 1]
+    if varying:
+        notes.append(f"left out, though varied: {', '.join(varying)}; trials that differ in it count as repetitions")
     _require_numbers(frame, (*roles.numeric, name))
     return _complete(frame, name, roles, group, notes)
 

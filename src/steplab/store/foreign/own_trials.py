@@ -18,7 +18,8 @@ RESULTS = frozenset(
         "t_comm", "t_exposed", "t_hidden", "t_iter_low", "t_iter_high", "t_iter_phased", "observer_cost", "spread",
         "drift", "iterations", "lif", "verdict", "doubts", "outliers", "other_cpu_share", "throttled", "memory_bytes",
         "cpu_s", "other_cpu_s", "energy_j", "energy_provenance", "loss", "seconds", "data_source", "host", "version",
-        "variables", "started", "reason", "cpus", "ranks_per_host", "rank_hosts", "configuration",
+        "variables", "started", "reason", "cpus", "ranks_per_host", "rank_hosts", "configuration", "compile_s",
+        "recompilations",
     ]
 )  # fmt: skip
 

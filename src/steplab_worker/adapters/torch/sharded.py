@@ -59,9 +59,9 @@ def _timed(clock: ShardClock, default: Any, name: str) -> Any:
     """FSDP's own collective, timed."""
 
     class Timed(default):
-        def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, *said: Any, **more: Any) -> Any:
+        def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, *rest: Any, **more: Any) -> Any:
             start = time.perf_counter()
-            work = super().__call__(output_tensor, input_tensor, *said, **more)
+            work = super().__call__(output_tensor, input_tensor, *rest, **more)
             clock.seconds += time.perf_counter() - start
             clock.moved[name] += max(output_tensor.nbytes, input_tensor.nbytes)
             return work
