@@ -109,7 +109,7 @@ def test_several_workers_are_compared_with_one_on_the_same_cores() -> None:
 def test_the_rival_is_the_fastest_single_worker_that_needs_no_more_cores() -> None:
     (fair,) = study({"workers": [1, 2], "threads": [1, 2]}, lambda c: 1.0 + 0.5 * (c["threads"] == 2)).fair
     assert fair.threads == 1  # two threads were slower than one
-    assert fair.sentence.endswith("one worker with 1 thread: more workers pay.")
+    assert fair.sentence.endswith("one worker with 1 thread (with 2 it was slower): more workers pay.")
 
 
 def test_one_worker_on_all_cores_that_was_not_measured_is_asked_for() -> None:
