@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 # The frameworks that the tests exercise for real; each gets its own environment under STEPLAB_HOME.
-FRAMEWORKS := torch tensorflow jax mxnet chainer velox
+FRAMEWORKS := torch tensorflow jax mxnet chainer velox onnxruntime
 # From Debian: ChainerMN runs under Open MPI; the report's tests and figures need a browser; a cluster in a box needs
 # `ip` and `tc`, and its tests real hosts to log in to; the tests of the executor slurm start a real Slurm.
 DEBIAN := openmpi-bin libopenmpi-dev chromium iproute2 openssh-client openssh-server slurm-wlm munge
@@ -27,6 +27,7 @@ debian:        ## the Debian packages that are needed, if any is missing
 
 envs: setup debian  ## the framework environments
 	$(BIN)/steplab env create $(FRAMEWORKS)
+	$(BIN)/steplab env create torch --with "transformers>=5,<6" --name transformers
 
 demo: setup    ## measure, analyse, fit, predict and report a small real PyTorch study
 	$(BIN)/steplab env create torch

@@ -6,34 +6,44 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.stats import qmc
 
 from _oracles import Oracle
 from steplab.planning.adaptive.chooser import Aim, Observed, next_batch, start_size
+from steplab.planning.adaptive.surrogate import Sizes, learn
 
 Array = np.ndarray
 REFERENCES = 200
 REFIT = 1.3  # the peer learns its kernel again whenever it has that many times the rows
 
 
-def adaptive(oracle: Oracle, budget: int, seed: int, aim: str = "predict") -> Iterator[Array]:
+def adaptive(
+    oracle: Oracle, budget: int, seed: int, aim: str = "predict", sizes: Sizes | None = None
+) -> Iterator[Array]:
     """The rows after each batch of the adaptive design; a batch grows with what is there, as the figures do."""
     space, target = oracle.space, oracle.per_sample if aim == "best" else oracle.y
     observed: list[Observed] = []
     while len(observed) < budget:
         size = 4 if aim == "best" else max(4, len(observed) // 8)
         wish = Aim(aim, tolerance=1e-9, trials=budget, replicates=1, batch=size, seed=seed)
-        batch = next_batch(space, wish, observed)
+        batch = next_batch(space, wish, observed, sizes)
         if batch.ended:
             break
         observed += [Observed(c.row, 0, float(np.log(target[c.row])), 1.0, batch.number) for c in batch.choices]
         yield np.array([trial.row for trial in observed])
 
 
+def kernel_known(oracle: Oracle, budget: int, seed: int) -> Iterator[Array]:
+    """The adaptive design told from the start what it would have to learn: the kernel that the whole table gives."""
+    known = learn(oracle.space, range(len(oracle.y)), np.log(oracle.y)).sizes
+    return adaptive(oracle, budget, seed, sizes=known)
+
+
 def random(oracle: Oracle, budget: int, seed: int) -> Iterator[Array]:
     """The first rows of a random order."""
     order = np.random.default_rng([seed, 1]).permutation(len(oracle.y))
-    yield from (order[:number] for number in range(4, budget + 1))
+    yield from (order[:number] for number in range(min(4, budget), budget + 1))
 
 
 def latin(oracle: Oracle, budget: int, seed: int) -> Iterator[Array]:
@@ -62,7 +72,7 @@ def gaussian_process(oracle: Oracle, budget: int, seed: int) -> Iterator[Array]:
     rng = np.random.default_rng([seed, 3])
     begin = start_size(oracle.space, Aim(trials=budget, replicates=1))
     rows = [int(row) for row in rng.permutation(len(places))[:begin]]
-    references = places[rng.choice(len(places), min(REFERENCES, len(places)), replace=False)]
+    references = rng.choice(len(places), min(REFERENCES, len(places)), replace=False)
     kernel = ConstantKernel(1.0) * RBF(np.ones(places.shape[1])) + WhiteKernel(1e-2)
     learned_at = 0
     while len(rows) < budget:
@@ -73,21 +83,27 @@ def gaussian_process(oracle: Oracle, budget: int, seed: int) -> Iterator[Array]:
                 warnings.simplefilter("ignore")  # of lengths at their bounds
                 process = GaussianProcessRegressor(kernel, normalize_y=True).fit(places[rows], logs[rows])
             smooth, noise = process.kernel_.k1, process.kernel_.k2.noise_level
-        for _ in range(max(4, len(rows) // 8)):
-            rows.append(_most_reducing(smooth, noise, places, rows, references))
+        rows += _most_reducing(smooth, noise, places, rows, references, max(4, len(rows) // 8))
     yield np.array(rows[:budget])
 
 
 def _most_reducing(
-    smooth: Callable[[Array, Array], Array], noise: float, places: Array, rows: list[int], at: Array
-) -> int:
-    inner = smooth(places[rows], places[rows]) + (noise + 1e-9) * np.eye(len(rows))
-    known = np.linalg.solve(inner, smooth(places[rows], places))
-    cross = smooth(at, places) - smooth(at, places[rows]) @ known
-    variance = smooth.diag(places) - np.einsum("ij,ij->j", smooth(places[rows], places), known) + noise
-    gain = (cross**2).mean(0) / np.maximum(variance, 1e-12)
-    gain[rows] = -1.0
-    return int(np.argmax(gain))
+    smooth: Callable[[Array, Array], Array], noise: float, places: Array, rows: list[int], at: Array, number: int
+) -> list[int]:
+    """Rows that reduce the mean variance most, one after the other; a chosen one is a further row of the factor."""
+    factor = np.linalg.cholesky(smooth(places[rows], places[rows]) + (noise + 1e-9) * np.eye(len(rows)))
+    solved = solve_triangular(factor, smooth(places[rows], places), lower=True)
+    cross, variance = smooth(places[at], places) - solved[:, at].T @ solved, smooth.diag(places) - (solved**2).sum(0)
+    chosen: list[int] = []
+    for _ in range(min(number, len(places) - len(rows))):
+        gain = (cross**2).mean(0) / (np.maximum(variance, 1e-12) + noise)
+        gain[rows + chosen] = -1.0
+        row = int(np.argmax(gain))
+        column = smooth(places, places[[row]])[:, 0] - solved.T @ solved[:, row]
+        step = column / np.sqrt(max(variance[row], 1e-12) + noise)
+        cross, variance, solved = cross - np.outer(step[at], step), variance - step**2, np.vstack([solved, step])
+        chosen.append(row)
+    return chosen
 
 
 def tpe(oracle: Oracle, budget: int, seed: int) -> Iterator[Array]:
@@ -139,4 +155,6 @@ def _places(oracle: Oracle) -> Array:
     return np.column_stack([space.points, *dummies])
 
 
-DESIGNS = {"adaptive": adaptive, "random": random, "latin": latin, "gaussian process": gaussian_process}
+DESIGNS = {
+    "adaptive": adaptive, "random": random, "latin": latin, "library GP": gaussian_process, "kernel known": kernel_known
+}  # fmt: skip

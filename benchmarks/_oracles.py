@@ -16,17 +16,13 @@ import pandas as pd
 
 from _pollux_splits import COLUMNS, TARGET, measured
 from _published import generate
-from steplab.models import load_model_class
 from steplab.models.columns.roles import Roles
 from steplab.planning.adaptive.space import Space
-from steplab.planning.adaptive.surrogate import learn
 
 ROWS = 1500
 HELD_OUT = 0.2
-MOST_BUDGET = 300
 TUNED_ON = ("lenet mxnet", "pollux bert", "pollux ncf")
 JUDGED_ON = ("lenet pytorch", "pollux cifar10", "pollux deepspeech2", "pollux imagenet", "pollux yolov3")
-MODEL = "generic"
 
 
 @dataclass(frozen=True)
@@ -51,31 +47,9 @@ class Oracle:
         )
 
     @property
-    def budget(self) -> int:
-        """The full budget of random sampling: half of what may be measured, at most 300."""
-        return min(MOST_BUDGET, len(self.y) // 2)
-
-    @property
     def space(self) -> Space:
         """The configurations to choose from."""
         return Space(self.X)
-
-    def error(self, rows: np.ndarray, held_out: Oracle, predictor: str) -> float:
-        """The mean relative error, in per cent, of a model fitted to these rows, on those held out."""
-        if predictor == "surrogate":
-            both = Space(pd.concat([self.X, held_out.X], ignore_index=True))
-            told = learn(both, rows.tolist(), np.log(self.y[rows])).mean(np.arange(len(self.y), len(both.frame)))
-            return 100 * float(np.mean(np.minimum(np.abs(np.exp(told) / held_out.y - 1), 10.0)))
-        model = load_model_class(MODEL)(self.roles.intrinsic, self.roles.categorical, self.roles.extrinsic)
-        model.roles_, model.target_ = self.roles, TARGET
-        try:
-            model._learn(self.X.iloc[rows].reset_index(drop=True), self.y[rows], None)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-            return np.inf
-        known = model._known(held_out.X)
-        predicted = np.full(len(held_out.y), np.median(self.y[rows]))
-        predicted[known] = model._predict(held_out.X[known].reset_index(drop=True))
-        return 100 * float(np.mean(np.minimum(np.abs(predicted / held_out.y - 1), 10.0)))
 
 
 def oracle(name: str, real: Path | None = None) -> Oracle:

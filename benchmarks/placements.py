@@ -28,7 +28,7 @@ from steplab.store import records
 from steplab.store.paths import StudyFolder
 
 STEPLAB = Path(sys.executable).with_name("steplab")
-FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer", "velox")
+FRAMEWORKS = ("torch", "tensorflow", "jax", "mxnet", "chainer", "velox", "onnxruntime")
 NET = "placements"
 PATIENCE_S = 400.0
 STUDY = """
@@ -62,7 +62,7 @@ Run = Callable[[str], str]
 
 def answer(framework: str, more: str, executor: str, start: Callable[..., subprocess.Popen[str]], names: object) -> str:
     """What became of a trial."""
-    infer = framework == "velox"
+    infer = framework in ("velox", "onnxruntime")
     own = 'distribution = "multiworker"' if framework == "tensorflow" else ""
     measure = "phases = false" if infer else "iterations = 4\nwarmup = 1\nphases = false"
     text = STUDY.format(kind="infer" if infer else "step", framework=framework, more=f"{more}\n{own}", measure=measure,

@@ -52,7 +52,15 @@ if TYPE_CHECKING:
     from steplab.api.modelling.network_predictions import NetworkPrediction, NetworkPredictions, predict_network
     from steplab.api.modelling.penalty import PenaltyScan, scan_penalty
     from steplab.api.modelling.predictions import Predictions
-    from steplab.api.reproduction.sources import Reproduction, SourcePlan, rebuild_pages, reproduce, source_plans
+    from steplab.api.reproduction.sources import (
+        Reproduction,
+        SourcePlan,
+        expect_source_table,
+        rebuild_pages,
+        reproduce,
+        source_plans,
+        source_table,
+    )
     from steplab.api.results.difference import StudyDifference, diff
     from steplab.api.results.export import Export
     from steplab.api.results.findings import Findings
@@ -90,12 +98,13 @@ __all__ = [
     "StudyDifference", "StudyError", "StudyPlan", "StudyStatus", "TableError", "WorkersAnswer",
     "WrittenReport", "__version__",
     "add_environment", "cancel", "ceilings", "check_dataset", "check_environments", "compare", "create_environment",
-    "diff", "doctor", "environments", "errors", "fit", "import_csv", "import_extrap", "import_kineto", "import_ncu",
-    "init", "inspect", "list_datasets", "load_model", "make_dataset", "memory", "net_down", "net_up", "nets",
+    "diff", "doctor", "environments", "errors", "expect_source_table", "fit", "import_csv", "import_extrap",
+    "import_kineto", "import_ncu", "init", "inspect", "list_datasets", "load_model", "make_dataset", "memory",
+    "net_down", "net_up", "nets",
     "network", "network_profile", "open", "pilot", "plan", "plan_best", "plan_deadline", "plan_jobs", "plan_network",
     "plan_next", "plan_workers", "predict_network", "read_network", "read_study",
     "rebuild_pages", "reproduce", "roofline", "run", "run_pilot", "run_plan",
-    "scan_penalty", "serve", "source_plans", "support_matrix",
+    "scan_penalty", "serve", "source_plans", "source_table", "support_matrix",
 ]  # fmt: skip
 
 

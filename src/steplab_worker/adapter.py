@@ -28,7 +28,7 @@ from steplab_worker.augment import AUGMENTATIONS
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.loader import Loader, Prepare
-from steplab_worker.messages import Compiled
+from steplab_worker.messages import Compiled, Held
 from steplab_worker.placement import Placement
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.weights import Key
@@ -144,6 +144,10 @@ class Session:
 
     def compiled(self) -> Optional[Compiled]:
         """What was compiled in this trial so far, where the framework can tell it."""
+        return None
+
+    def held(self) -> Optional[Held]:
+        """What this rank's network and optimiser have in memory, by the framework's own arrays and counters."""
         return None
 
     def gradients(self) -> Dict[Key, np.ndarray]:

@@ -80,7 +80,8 @@ def measure(kernels: Any, job: Dict[str, Any], say: Callable[[Dict[str, Any]], N
 
 def _slots(job: Dict[str, Any], threads: int) -> Iterator[Tuple[str, str, int]]:
     for n in job["sgemm"][str(threads)]:
-        yield "sgemm", "compute", n
+        for kernel in job["products"]:
+            yield kernel, "compute", n
     for level in job["levels"]:
         for kernel in level["kernels"]:
             yield kernel, level["name"], level["elements"][str(threads)]

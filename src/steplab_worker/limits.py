@@ -37,7 +37,12 @@ def used() -> Dict[str, float]:
     """CPU seconds so far of this process and of its children that have ended, and its peak resident memory in bytes."""
     usage, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = usage.ru_utime + usage.ru_stime + children.ru_utime + children.ru_stime
-    return {"cpu_s": cpu_s, "peak_bytes": _peak_bytes() or usage.ru_maxrss * 1024}
+    return {"cpu_s": cpu_s, "peak_bytes": _status_bytes("VmHWM") or usage.ru_maxrss * 1024}
+
+
+def resident_bytes() -> Optional[float]:
+    """What this process has in main memory now; None where the system does not say."""
+    return _status_bytes("VmRSS") or None
 
 
 def busy_s() -> Optional[float]:
@@ -50,11 +55,11 @@ def busy_s() -> Optional[float]:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def _peak_bytes() -> int:
+def _status_bytes(name: str) -> int:
     try:
         with open("/proc/self/status") as file:
             lines = dict(line.split(":", 1) for line in file if ":" in line)
-        return int(lines["VmHWM"].split()[0]) * 1024
+        return int(lines[name].split()[0]) * 1024
     except (OSError, KeyError):
         return 0
 

@@ -17,6 +17,7 @@ Version history
 2  several hosts: a machine's boot, a host's busy time, a member's device
 3  trials of kind `exchange`: where the first rank listens
 4  seconds of layers by layer, not row by row; whether blocks are recomputed; what was compiled
+5  what a process had before a trial, and what its framework counts of its arrays
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from steplab_worker.codec import ANY_FLOAT, COUNT, DIFFERENCE, PORT, POSITIVE, S
 from steplab_worker.job import GroupJob, TrialJob
 from steplab_worker.machine import Machine
 
-PROTOCOL = 4
+PROTOCOL = 5
+BYTES = {"limits": codec.Limits(0.0, 1e18)}
 TYPE = "message"  # the field that names a message's class
 ModeName = Literal["native", "phased", "overlap"]
 FailedStatus = Literal["failed", "out-of-memory", "unsupported"]
@@ -188,12 +190,24 @@ class LayerSeconds:
 
 
 @dataclass(frozen=True)
+class Held:
+    """Bytes that a framework itself can tell of a trial; None of what it cannot."""
+
+    parameters: Optional[float] = field(default=None, metadata=BYTES)
+    state: Optional[float] = field(default=None, metadata=BYTES)  # of the optimiser
+    peak: Optional[float] = field(default=None, metadata=BYTES)  # the most that arrays took on the device
+    reserved: Optional[float] = field(default=None, metadata=BYTES)  # the most that its allocator had of the device
+
+
+@dataclass(frozen=True)
 class Usage:
     """What a trial took of the machine."""
 
     cpu_s: float = field(metadata=DIFFERENCE)
-    peak_bytes: float = field(metadata={"limits": codec.Limits(0.0, 1e18)})
+    peak_bytes: float = field(metadata=BYTES)
     host_s: Optional[float] = field(default=None, metadata=SECONDS)  # CPU seconds of all programs of the host
+    before_bytes: Optional[float] = field(default=None, metadata=BYTES)  # what the process had before the trial
+    held: Optional[Held] = None
 
 
 @dataclass(frozen=True)

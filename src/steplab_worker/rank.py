@@ -37,7 +37,14 @@ from steplab_worker.rendezvous import Rendezvous
 # Read by the numerical libraries when they are first imported.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _LONGEST_TEXT = 4000  # characters of a reason or a traceback
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc", "resource_exhausted", "cannot allocate memory")
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "failed to allocate memory",
+    "bad_alloc",
+    "resource_exhausted",
+)
 
 
 def main(arguments: List[str]) -> None:
@@ -124,7 +131,7 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
 
     limits.reset_peak_memory()
     limits.limit_memory(job.memory_limit_bytes)
-    before, busy = limits.used(), limits.busy_s()
+    before, busy, resident = limits.used(), limits.busy_s(), limits.resident_bytes()
     try:
         session = _session(adapter, job)
         session.placement = adapter.group.placement
@@ -132,21 +139,23 @@ def _trial(adapter: Any, job: TrialJob, channel: Channel) -> Result:
             measurement = kinds.module(job.kind).run(job, session, channel.ask, adapter.group.rank)
             methods = {**measurement.methods, **session.kernels()}
             measurement = replace(measurement, methods=methods, compiled=session.compiled())
+            held = session.held()
         finally:
             session.close()
     finally:
         limits.limit_memory(0)
     after = limits.used()
     host_s = None if busy is None else max(0.0, (limits.busy_s() or busy) - busy)
-    return Result(measurement, Usage(after["cpu_s"] - before["cpu_s"], after["peak_bytes"], host_s))
+    usage = Usage(after["cpu_s"] - before["cpu_s"], after["peak_bytes"], host_s, resident, held)
+    return Result(measurement, usage)
 
 
 def _session(adapter: Any, job: TrialJob) -> Any:
-    """The network built; a user's own one (`module:…`) has no graph and brings its own weights."""
+    """The network built; a user's own one (`module:…`, `onnx:…`) has no graph and brings its own weights."""
     from steplab_worker import networks
     from steplab_worker.weights import initial_weights
 
-    if job.network.startswith("module:"):
+    if job.network.startswith(("module:", "onnx:")):
         return adapter.session(job, None, {})
     graph = networks.build(job.network, job.network_options, job.input_shape, job.classes, job.network_file)
     return adapter.session(job, graph, initial_weights(graph, job.seed) if adapter.computes else {})

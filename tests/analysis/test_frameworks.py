@@ -98,6 +98,18 @@ def test_own_factors_of_a_framework_make_variants_of_it() -> None:
     ]
 
 
+def test_options_of_one_network_make_no_variants() -> None:
+    """They do not apply to the other network, whatever the framework; both networks are compared."""
+    deep, plain = (trials({"torch": 1.0, "jax": 1.5}, seed=seed) for seed in (0, 9))
+    table = pd.concat([deep.assign(network="gpt2", layers=4), plain.assign(network="lenet5")], ignore_index=True)
+    comparisons = compare_frameworks(table, ["network", *FACTORS, "layers"])
+    (mean,) = overall(comparisons)
+    assert (mean.first, mean.second, mean.configurations) == ("jax", "torch", 12)
+    single = [pair.factors for pair in comparisons if pair.factors is not None]
+    assert {"network": "gpt2", "batch_size": 8, "workers": 1, "layers": 4} in single
+    assert {"network": "lenet5", "batch_size": 8, "workers": 1} in single
+
+
 def test_single_pairs_show_nothing() -> None:
     table = trials({"a": 1.0, "b": 2.0})
     (one,) = compare_frameworks(table[(table["replicate"] == 0) & (table["batch_size"] == 8)], FACTORS)

@@ -123,6 +123,12 @@ def test_too_many_configurations_cannot_be_compared() -> None:
         plan(parse_study(text, Path("adapt.toml")))
 
 
+def test_scaling_without_workers_that_vary_is_one_sentence(toml: Path, tmp_path: Path) -> None:
+    toml.write_text(TEXT.replace('"predict"', '"scaling"').replace("workers = [1, 2]", "workers = [1]"))
+    with pytest.raises(steplab.StudyError, match="aim 'scaling' needs workers that vary"):
+        steplab.run(toml, tmp_path / "out")
+
+
 def test_two_configurations_are_compared_until_they_are_told_apart(tmp_path: Path) -> None:
     text = TEXT.replace('"predict"', '"compare"').replace('{ low = 4, high = 256, scale = "log" }', "[8, 64]")
     path = tmp_path / "compare.toml"

@@ -9,10 +9,12 @@ import pytest
 
 import steplab
 from steplab.api.measuring.durations import DURATIONS, Took
-from steplab.api.measuring.estimate import STARTS, Expectation
+from steplab.api.measuring.estimate import STARTS, Expectation, trials_per_start
 from steplab.api.measuring.run import _Learning
 from steplab.api.measuring.shape_memory import Shape
 from steplab.core.record import Head
+from steplab.design.plan import plan
+from steplab.study.file import parse_study
 
 SLOW = {"framework": "jax", "network": "lenet5", "workers": 2}
 QUICK = {"framework": "torch", "network": "lenet5", "workers": 1}
@@ -63,6 +65,29 @@ def test_the_start_of_ranks_that_serve_many_trials_is_shared_among_them(expected
     alone = seconds(expected, SLOW)
     expected.per_start = 10.0
     assert seconds(expected, SLOW) < alone / 3
+
+
+@pytest.mark.parametrize(
+    ("together", "per_start"),
+    [("", 1.0), ('together = ["framework"]', 3.0), ('together = ["framework", "network"]', 1.0)],
+)
+def test_trials_that_run_together_share_the_starts_of_their_ranks(together: str, per_start: float) -> None:
+    """Three frameworks and two numbers of workers are six groups, of which four are kept warm."""
+    factors = 'framework = ["torch", "jax", "mxnet"]\nnetwork = ["lenet5", "mlp", "autoencoder"]\nworkers = [1, 2]\n'
+    study = parse_study(f'[study]\nname = "x"\n[factors]\n{factors}[design]\n{together}\n', Path("s.toml"))
+    assert trials_per_start(study, plan(study)) == per_start
+
+
+@pytest.mark.parametrize("kind", ["step", "infer"])
+def test_a_short_warm_up_is_expected_to_be_short(kind: str) -> None:
+    def guessed(warmup: str) -> float:
+        factors = '[factors]\nframework = "torch"\nnetwork = "alexnet"\nbatch_size = 64\n'
+        text = f'[study]\nname = "x"\nkind = "{kind}"\n{factors}[measure]\niterations = 8\nwarmup = {warmup}\n'
+        study = parse_study(text, Path("s.toml"))
+        return Expectation(study, before={}).guess({"framework": "torch", "network": "alexnet"}).seconds
+
+    assert guessed("1") < guessed('"auto"') / 1.5
+    assert guessed("30") > guessed('"auto"')
 
 
 def test_what_trials_took_is_remembered_for_the_next_study(expected: Expectation) -> None:

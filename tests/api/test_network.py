@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import steplab
+from steplab.planning.network.profile import Profile
 from steplab.study.file import parse_study
 
 STEPS = """
@@ -96,6 +97,11 @@ def test_a_hand_written_profile_is_used_alike(tmp_path: Path, steps: steplab.Res
         ("network=mlp,nodes=2,colour=red", "no factor 'colour'"),
         ("network=mlp,nodes=2,strategy=ps-async", "cannot be predicted"),
         ("network=mlp,nodes=2,strategy=accumulate:0", "cannot be predicted"),
+        ("network=mlp,nodes=2,strategy=accumulate:1000000000", "cannot be predicted"),
+        ("network=mlp,nodes=2,strategy=sync,accumulate=4", "both given"),
+        ("network=mlp,nodes=2,times_bandwidth=1e9", "below 1000000"),
+        ("network=mlp,nodes=2,strategy=sharded", "synthetic has no strategy 'sharded'"),
+        ("network=mlp,nodes=2,strategy=sharded,accumulate=4", "not for strategy = sharded"),
         ("network=mlp,nodes=2,workers=3", "cannot be divided"),
         ("network=alexnet,nodes=2", "alexnet was not measured on one host"),
         ("nodes=2", "network must be given"),
@@ -137,3 +143,111 @@ def test_the_report_has_sliders_for_the_network(
     text = (tmp_path / "report.html").read_text()
     for name in ("times_bandwidth", "times_latency", "steplab predict --network"):
         assert name in text
+
+
+def _slower(profile: Profile, times: float, nodes: int = 1) -> Profile:
+    """The profile of wires that are so many times as slow."""
+    ranks = []
+    for entry in profile.ranks:
+        sizes = [
+            point.model_copy(update={"seconds": times * point.seconds, "low": None, "high": None})
+            for point in entry.sizes
+        ]
+        ranks.append(entry.model_copy(update={"sizes": sizes, "nodes": nodes}))
+    return profile.model_copy(update={"ranks": ranks})
+
+
+def test_a_fitted_model_takes_the_terms_of_a_profile(
+    measured: steplab.MeasuredNetwork, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = STEPS.replace("workers = [1, 2]", "workers = [1, 2]\nunits = [32, 128, 512]").replace(
+        'network = ["mlp", "lenet5"]', 'network = "mlp"'
+    )
+    text = text.replace("latency_s = 0.001\nbandwidth_bytes_s = 1e8\n", "")  # as the profile has it
+    study = steplab.run(parse_study(text, Path("steps.toml")), tmp_path_factory.mktemp("wires") / "steps")
+    fitted = steplab.fit(study, "hybrid", network=measured.file, extrinsic=["workers"])
+    assert "exchange_s" in fitted.estimator.roles_.extrinsic
+    slower = _slower(measured.profile, 5)
+    usual, other = (
+        fitted.predict("workers=2,units=512", network=profile, study=study)[0] for profile in (measured.profile, slower)
+    )
+    alone = fitted.predict("workers=1,units=512", network=slower, study=study)[0]
+    exchange = float(usual.at["exchange_s"])
+    assert other.at["exchange_s"] == pytest.approx(5 * exchange)
+    # The law knows no noise; what is not exact is the prior's pull on six rows.
+    assert other.value == pytest.approx(alone.value + 5 * exchange, rel=0.2)
+    assert not other.inside
+
+
+def test_terms_of_a_profile_need_a_study(measured: steplab.MeasuredNetwork, steps: steplab.Results) -> None:
+    with pytest.raises(steplab.ModelError, match="only a study's folder tells"):
+        steplab.fit(steps.trials, "hybrid", network=measured.file)
+    plain = steplab.fit(steps, "linear", extrinsic=["workers"])
+    with pytest.raises(steplab.ModelError, match="no terms of a network"):
+        plain.predict("workers=2", network=measured.file, study=steps)
+
+
+def test_what_other_programs_took_is_doubt(steps: steplab.Results) -> None:
+    from steplab.planning.network.compute import Tables, measured_compute
+
+    tables = [
+        Tables(steps.trials.assign(other_cpu_share=share), steps.iterations, steps.layers, steps.factors)
+        for share in (0.0, 0.4)
+    ]
+    calm, busy = (measured_compute(table, {"network": "mlp"}).doubt for table in tables)
+    assert (calm, busy) == (0.02, 0.4)
+
+
+def test_the_table_tells_the_workers_that_follow(measured: steplab.MeasuredNetwork, steps: steplab.Results) -> None:
+    predicted = steplab.predict_network(steps, measured.profile, "network=mlp,nodes=1,ranks_per_node=2")
+    assert predicted.cells[0][0].startswith("workers=2, ")
+
+
+def test_a_few_steps_of_several_hosts_correct_a_prediction(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results
+) -> None:
+    from steplab.api.modelling.network_calibration import calibration_of
+    from steplab.planning.network.compute import Tables
+
+    tables = Tables(steps.trials, steps.iterations, steps.layers, steps.factors)
+    # The exchange dominates, so that a longer step can only be the wires' doing.
+    profile = _slower(measured.profile, 50, nodes=2)
+    plain = steplab.predict_network(steps, profile, "network=mlp,nodes=2")[0].step
+    row = steps.trials.query("network == 'mlp' and workers == 2").assign(nodes=2)
+    slow = row.assign(t_iter=plain.seconds + plain.exposed, t_iter_low=None, t_iter_high=None)
+    told = calibration_of(tables, profile, slow)
+    assert told.wires > 1.2, "an exchange that takes twice as long is seen"
+    unsure = slow.assign(t_iter_low=0.2 * slow["t_iter"], t_iter_high=1.8 * slow["t_iter"])
+    assert calibration_of(tables, profile, unsure).wires < told.wires, "a trial that is hardly known says little"
+    with pytest.raises(steplab.NotEnoughData, match="no finished step of several hosts"):
+        steplab.predict_network(steps, measured.profile, "network=mlp,workers=2,nodes=1", calibrate=steps)
+
+
+def test_what_no_accumulation_hides_is_said(measured: steplab.MeasuredNetwork, steps: steplab.Results) -> None:
+    (row,) = steplab.predict_network(steps, _slower(measured.profile, 10_000), "network=mlp,workers=2,nodes=1")
+    assert row.hiding is None
+    assert row.sentence.endswith("even accumulate:64 would not hide it")
+    assert steplab.predict_network(steps, measured.profile, "network=mlp,workers=2,nodes=1")[0].hiding is not None
+
+
+def test_larger_messages_than_any_measured_are_a_warning(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results
+) -> None:
+    (entry,) = measured.profile.ranks
+    small = measured.profile.model_copy(update={"ranks": [entry.model_copy(update={"sizes": entry.sizes[:2]})]})
+    predicted = steplab.predict_network(steps, small, "network=mlp,workers=2,nodes=1")
+    assert "messages as large were not measured" in predicted.warnings[0]
+    assert predicted.document()["warnings"] == list(predicted.warnings)
+
+
+def test_accumulated_trials_have_the_same_compute(tmp_path: Path) -> None:
+    from steplab.planning.network.compute import Tables, measured_compute
+
+    text = STEPS.replace('network = ["mlp", "lenet5"]', 'network = "mlp"\nstrategy = {}').replace("[1, 2]", "1")
+    told = []
+    for name, strategy in (("sync", '"sync"'), ("accumulated", '"accumulate:4"'), ("both", '["sync", "accumulate:4"]')):
+        study = steplab.run(parse_study(text.format(strategy), Path("steps.toml")), tmp_path / name)
+        told.append(measured_compute(Tables(study.trials, study.iterations, study.layers, study.factors), {}))
+    for part in ("forward", "backward", "update"):
+        first, *others = (getattr(compute, part) for compute in told)
+        assert others == pytest.approx([first, first], rel=0.02), part

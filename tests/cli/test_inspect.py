@@ -33,7 +33,7 @@ def own(tmp_path, monkeypatch, torch_python):
     """A folder with the user's own network in it."""
     (tmp_path / "my_networks.py").write_text(FACTORY)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("steplab.runner.environments.user_networks.torch_python", lambda: torch_python)
+    monkeypatch.setattr("steplab.runner.environments.user_networks.torch_python", lambda environment: torch_python)
 
 
 @pytest.mark.parametrize("network", ["lenet5", "efficientnet_b0", "resattnet3d18", "alexnet"])

@@ -66,5 +66,5 @@ def test_a_nonsense_profile_is_one_sentence(in_process: Call, tmp_path: Path, te
 
 
 def test_predict_wants_a_model_or_a_profile_with_a_study(in_process: Call) -> None:
-    for words in ([], ["--network", "p.json"], ["m.json", "--network", "p.json", "--from", "s"]):
+    for words in ([], ["--network", "p.json"], ["m.json", "--network", "p.json"]):
         assert in_process("predict", *words, "--at", "nodes=2").code == 2

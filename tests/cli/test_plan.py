@@ -64,6 +64,11 @@ def test_best_ranks_within_limits_and_shows_the_front(in_process: Call, model: P
     (("best", "--within", "t_iter<1us"), "nearest possible"),
     (("deadline", "--samples", "10", "--by", "0h"), "nothing to spend"),
     (("workers", "--fix", "batch_size=16", "--workers", "9999..10001"), "too far outside"),
+    (("deadline", "--samples", "10", "--by", "1e400h"), "by: '1e400h' is not a finite number"),
+    (("deadline", "--samples", "10", "--by", "1h", "--confidence", "1"), "allowed: a probability such as 0.9"),
+    (("deadline", "--samples", "10", "--by", "1h", "--batch", "0"), "the batch of a worker is 0"),
+    (("best", "--within", "t_iter<8GB"), "t_iter is not counted in GB; allowed: us, ms"),
+    (("best", "--fix", "workers=2", "--vary", "workers=1|4"), "workers is both fixed and varied"),
     (("best", "--prices", "none.toml"), "no such file"),
 ])  # fmt: skip
 def test_an_impossible_wish_is_one_sentence(
@@ -71,6 +76,17 @@ def test_an_impossible_wish_is_one_sentence(
 ) -> None:
     ended = in_process("plan", words[0], model, *words[1:])
     assert ended.code == 1 and message in ended.err and len(ended.err.splitlines()) == 1 and not ended.out
+
+
+@pytest.mark.parametrize("wish", [{"by": 10**400}, {"by": None}, {"by": 60, "startup": float("nan")}])
+def test_times_that_are_no_numbers_are_one_sentence_in_python(model: Path, wish: dict[str, object]) -> None:
+    with pytest.raises(steplab.InputError, match="no finite number"):
+        steplab.plan_deadline(model, 1000, **wish)
+
+
+def test_a_factor_without_values_is_one_sentence_in_python(model: Path) -> None:
+    with pytest.raises(steplab.InputError, match="workers has no values to look at"):
+        steplab.plan_best(model, vary={"workers": []})
 
 
 def test_python_gives_what_the_command_prints(in_process: Call, model: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,21 @@ def test_threads_choose_the_row() -> None:
     assert {point["threads"] for point in made["points"]} == {1}
 
 
+def test_the_precision_chooses_the_roof_of_this_machine_and_a_study_has_its_own(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    halves = tuple(replace(row, flops_per_s=3 * row.flops_per_s, precision="bfloat16") for row in MEASURED.rows)
+    both = replace(MEASURED, rows=MEASURED.rows + halves)
+    assert "the roof of bfloat16 was not measured" in call(app, "lenet5", "--precision", "bfloat16")
+    monkeypatch.setattr(measuring, "measure_here", lambda seconds, progress: both)
+    usual = json.loads(call(app, "lenet5", "--json", "--remeasure"))["points"]
+    fastest = json.loads(call(app, "lenet5", "--precision", "bfloat16", "--json"))["points"]
+    assert max(point["flops_per_s"] for point in usual) == 140e9
+    assert max(point["flops_per_s"] for point in fastest) == 3 * 140e9
+    with pytest.raises(SteplabError, match="below the roof of their own precision"):
+        call(app, study, "--precision", "bfloat16")
+
+
 @pytest.fixture
 def study(tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path]) -> Path:
     """A finished study on the synthetic framework."""
@@ -139,6 +155,10 @@ def test_an_inference_has_a_forward_phase(
         (["runs/none"], "there is no such folder"),
         (["lenet5", "--machine", "a10"], "did you mean 'a100'"),
         (["lenet5", "--machine", "a100", "--precision", "fp8"], "there is no peak for the precision 'fp8'"),
+        (
+            ["lenet5", "--precision", "int8"],
+            "there is no peak for the precision 'int8'; allowed: 'float32', 'bfloat16'",
+        ),
         (["lenet5", "--input", "3x"], "is not a shape"),
         (["lenet5", "--out", "chart.png"], "has no known ending"),
         (["lenet5", "--out", "nowhere/chart.html"], "there is no such folder"),

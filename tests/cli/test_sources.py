@@ -19,7 +19,7 @@ from steplab.api.reproduction.summaries import digest
 from steplab.cli import sources as command
 from steplab.core.errors import StoreError
 from steplab.core.record import Record
-from steplab.sources import source_names
+from steplab.sources import load_source, source_names
 from steplab.store import records
 from steplab.study.file import parse_study
 
@@ -88,6 +88,51 @@ def test_a_page_that_was_changed_by_hand_is_filled_from_its_tables(checkout: Pat
     page.write_text(right.replace("| synthetic |", "| magic |"))
     assert in_process("sources", "--rebuild", "--json").json == {"pages": ["docs/sources/ssgd-frameworks.md"]}
     assert page.read_text() == right
+
+
+def test_the_command_below_a_table_makes_that_very_table(checkout: Path, in_process: InProcess) -> None:
+    again = ("sources", "--only", "ssgd-frameworks", "--table", "speedup")
+    done = in_process(*again, "--json")
+    (row,) = done.json["table"]
+    page = (checkout / "docs/sources/ssgd-frameworks.md").read_text()
+    assert f"Repeat it: `{' '.join(('steplab', *again))}`" in page
+    assert f"| lenet5 | synthetic | 2 | {row['t_alone']:.4g} | {row['t_iter']:.4g} |" in page
+    assert f"| {row['efficiency']:.4g} | {row['speedup']:.4g} |" in page
+    shown = in_process(*again, "--rebuild").out
+    assert f"{row['speedup']:.4g}" in shown
+    assert in_process(*again, "--rebuild", "--json").json == {"pages": [], "table": [row]}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (("--only", "ssgd-frameworks", "--table", "speedups"), 1, "has no table 'speedups'"),
+        (("--only", "ssgd-frameworks", "--table", "speedup", "--rebuild"), 1, "was not run to its end at laptop size"),
+        (("--table", "speedup"), 2, "--table goes with one --only"),
+        (("--only", "ssgd-frameworks", "--table", "speedup", "--size", "smoke"), 2, "not with --size smoke"),
+    ],
+)
+def test_a_table_that_cannot_be_shown_is_refused_before_anything_runs(
+    checkout: Path, in_process: InProcess, words: tuple[str, ...], code: int, what: str
+) -> None:
+    ended = in_process("sources", *words)
+    assert (ended.code, ended.out if code == 2 else "") == (code, "")
+    assert what in " ".join(ended.err.replace("│", "").split())
+    assert not (checkout / "runs").exists()
+
+
+def test_the_page_above_has_the_verdicts_of_all(checkout: Path, in_process: InProcess) -> None:
+    above = checkout / "docs" / "sources.md"
+    above.write_text((ROOT / "docs" / "sources.md").read_text())
+    in_process("sources", "--rebuild")
+    assert above.read_text().count("| Not yet run. |") == sum(len(load_source(n).questions) for n in source_names())
+    done = in_process("sources", "--only", "ssgd-frameworks", "--json")
+    assert "docs/sources.md" in done.json["pages"]
+    for claim in done.json["sources"][0]["claims"]:
+        assert f"| {claim['question']} | **{claim['verdict']}** | {claim['sentence']} |" in above.read_text()
+    above.write_text("# A page without a place for them\n")
+    ended = in_process("sources", "--rebuild")
+    assert (ended.code, "has no block 'verdicts'" in " ".join(ended.err.split())) == (1, True)
 
 
 def test_an_interrupted_source_goes_on_and_its_page_waits(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ an extension, where it is installed.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -84,9 +86,8 @@ def pairs(kind: str, names: list[str]) -> list[tuple[str, str]]:
 
 
 def inferences() -> list[tuple[str, str]]:
-    return [
-        pair for pair in pairs("infer", catalogue.network_names()) if pair[0] not in TRAINING or pair[1] in INFERRED
-    ]
+    able = pairs("infer", catalogue.network_names() + EVERY_KIND)
+    return [pair for pair in able if pair[0] not in TRAINING or pair[1] in INFERRED]
 
 
 @pytest.mark.parametrize(("framework", "network"), pairs("step", catalogue.network_names() + EVERY_KIND))
@@ -158,8 +159,9 @@ def test_running_means_see_a_batch_once_however_often_it_runs_forward(ranks):
 @pytest.mark.parametrize(("framework", "network"), inferences())
 def test_inference_gives_what_pytorch_gives(ranks, framework, network):
     said = {"network": network, "kind": "infer", **SMALL.get(network, {})}
-    _, found = ranks.against_torch(framework, "inference", **said)
+    reference, found = ranks.against_torch(framework, "inference", **said)
     assert found["differences"]["outputs"] < 1e-5
+    assert bool(found["attention"]) == bool(reference["attention"])
 
 
 def optimizers() -> list[tuple[str, str]]:
@@ -188,12 +190,16 @@ def test_two_ranks_train_as_one_with_the_doubled_batch(ranks, framework, options
         assert all(np.array_equal(other[name], both[0][name]) for name in single)
 
 
+TRANSFORMERS = ["gpt2", "bert_base", "vit_tiny"]  # a shared embedding, hidden tokens, a class token
+
+
+@pytest.mark.parametrize("network", TRANSFORMERS)
 @pytest.mark.parametrize("framework", [name for name in TRAINING if supports(name, "gpt2", "step")])
-def test_two_ranks_train_a_shared_embedding_as_one_with_the_doubled_batch(ranks, framework):
-    said = {"network": "gpt2", **SMALL["gpt2"]}
+def test_two_ranks_train_a_transformer_as_one_with_the_doubled_batch(ranks, framework, network):
+    said = {"network": network, **SMALL[network]}
     one = trained(ranks, framework, updates=3, batch_size=8, **said)[0]
     two = trained(ranks, framework, updates=3, workers=2, **said)
-    assert_same("gpt2", two[0], one, SMALL["gpt2"]["network_options"])
+    assert_same(network, two[0], one, SMALL[network]["network_options"], SMALL[network].get("shape"))
 
 
 SHARDING = [name for name in TRAINING if "sharded" in catalogue.framework(name).strategies]
@@ -209,8 +215,11 @@ def test_sharded_ranks_train_as_synchronous_ones(ranks, framework, more):
         assert_same("gpt2", weights, synchronous[0], SMALL["gpt2"]["network_options"])
 
 
-# Without blocks and with Adam's counter; with running means, where building takes no half minute.
-@pytest.mark.parametrize(("framework", "network"), [*((name, "lenet5") for name in SHARDING), ("torch", "resnet18")])
+# Without blocks and with Adam's counter; with running means, where building takes no half minute; other transformers.
+@pytest.mark.parametrize(
+    ("framework", "network"),
+    [*itertools.product(SHARDING, ("lenet5", "bert_base", "vit_tiny")), ("torch", "resnet18")],
+)
 def test_sharded_ranks_have_the_losses_of_synchronous_ones(ranks, framework, network):
     said = {"network": network, "workers": 2, "learning_rate": 0.001, "optimizer": "adam", **SMALL.get(network, {})}
     losses = [
@@ -280,9 +289,9 @@ def trained(ranks, framework, updates=5, exchanges=None, learning_rate=0.05, mod
     return [dict(np.load(pattern % rank)) for rank in range(len(found))]
 
 
-def assert_same(network, weights, expected, options=None):
+def assert_same(network, weights, expected, options=None, shape=None):
     """As far from the start, but for the rounding of float32."""
-    start = initial_weights(catalogue.build_network(network, options, classes=10), SEED)
+    start = initial_weights(catalogue.build_network(network, options, shape, classes=10), SEED)
     assert sorted(weights) == sorted(expected) == sorted("/".join(key) for key in start)
     for key, begun in start.items():
         found, wanted = weights["/".join(key)], expected["/".join(key)]

@@ -23,6 +23,7 @@ REASONS = {
     "steplab/store/brief.py": "counting trials needs no NumPy",
     "steplab/store/cache.py": "counting trials needs no PyArrow",
     "steplab/store/source.py": "a plain table needs no record store",
+    "steplab_worker/adapters/torch/__init__.py": "FSDP2 takes time to load, and not every PyTorch has it",
     "steplab_worker/rank.py": "NumPy comes after the limits of threads",
 }
 

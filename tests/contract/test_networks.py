@@ -3,9 +3,11 @@
 import pytest
 
 from steplab.core import catalogue
+from steplab.core.resolution import impossible
 from steplab.costs.counting import COUNTING
 from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
+from steplab_worker import data
 from steplab_worker.graph import GraphError, size
 from steplab_worker.layers import KINDS
 from steplab_worker.options import Option
@@ -69,6 +71,13 @@ def test_image_networks_build_for_cifar_tinyimagenet_and_imagenet(name, extent):
         assert catalogue.build_network(name, input_shape=(3, extent, extent), classes=classes).output_shape == (
             classes,
         )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_data_set_fits_or_is_refused_in_words(name):
+    for dataset in data.datasets():
+        reason = impossible({"network": name, "dataset": dataset})
+        assert not reason or len(reason) > 10
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -24,6 +24,15 @@ def test_only_pytorch_runs_ones_own_code() -> None:
     assert code_use({"step": "module:net:step"}) is not None, "PyTorch is the default"
 
 
+def test_only_onnx_runtime_runs_an_onnx_file() -> None:
+    use = code_use({"framework": "onnxruntime", "network": "onnx:net.onnx"})
+    assert use is not None and (use.own, use.framework) == (("onnx:net.onnx",), "onnxruntime")
+    assert code_use({"framework": "torch", "network": "onnx:net.onnx"}) is None
+    both = {"framework": "onnxruntime", "network": "onnx:net.onnx", "dataset": "module:data:make"}
+    assert code_use(both) is None
+    assert kinds.named("infer").unsupported(resolve(both)) == "a data set of one's own runs in PyTorch only"
+
+
 @pytest.mark.parametrize(
     "other", [CodeIdentity({"net.py": "b"}, "g"), CodeIdentity({"net.py": "a"}, "h"), CodeIdentity({"x.py": "a"}, "g")]
 )

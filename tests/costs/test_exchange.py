@@ -54,6 +54,11 @@ def test_sharding_pays_where_blocks_are_many():
     assert eight.peak_bytes < one.peak_bytes - 0.8 * one.state_bytes
 
 
+def test_whole_gradients_that_are_exchanged_are_there_once_more():
+    alone, together = (memory(builtin("lenet5", 8), exchanges=exchanges) for exchanges in (False, True))
+    assert together.peak_bytes - alone.peak_bytes == together.bucket_bytes == alone.gradient_bytes
+
+
 def test_the_document_has_the_exchange_of_several_workers():
     document = inspect("lenet5", strategy="sharded", workers=2).document()["exchange"]
     assert document["all_gather_bytes"] == document["reduce_scatter_bytes"] == document["sent_bytes"] == 4 * 61706

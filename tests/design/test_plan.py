@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steplab.core.errors import StudyError
 from steplab.core.trial import Trial
 from steplab.design import sampling
 from steplab.design.configurations import NONE, Column, Configurations
@@ -205,3 +206,40 @@ def test_a_draw_whose_configurations_are_equal_in_part_says_how_many_are_planned
     drawn = plan(parse_study(text, Path("s.toml")))
     assert len(drawn.configurations) < 100
     assert f"100 different configurations were asked for, {len(drawn.configurations)} are planned" in drawn.note
+
+
+def test_trials_of_a_factor_that_is_dear_to_change_run_together_in_an_order_of_each_block() -> None:
+    planned = trials(
+        "workers = [1, 2, 3, 4]\nbatch_size = [1, 2, 4, 8, 16]", 'together = ["workers"]\nreplicates = 12\nseed = 2'
+    )
+    blocks = [planned[start : start + 20] for start in range(0, len(planned), 20)]
+    plots = [[trial.config["workers"] for trial in block[::5]] for block in blocks]
+    for block, plot in zip(blocks, plots, strict=True):
+        assert [trial.config["workers"] for trial in block] == list(itertools.chain(*([w] * 5 for w in plot)))
+        assert len({trial.id for trial in block}) == 20
+    assert all(sorted(plot) == [1, 2, 3, 4] for plot in plots)
+    assert len({tuple(plot) for plot in plots}) > 6
+    within = {tuple(trial.config["batch_size"] for trial in block[:5]) for block in blocks}
+    assert len(within) > 6
+
+
+def test_a_large_plot_comes_first_no_more_often_than_a_small_one() -> None:
+    rule = "[[exclude]]\nworkers = 1\nbatch_size = [2, 3, 4, 5, 6, 7, 8, 9]"
+    planned = trials(
+        "workers = [1, 2]\nbatch_size = [1, 2, 3, 4, 5, 6, 7, 8, 9]", 'together = ["workers"]\nreplicates = 400', rule
+    )
+    first = Counter(planned[start].config["workers"] for start in range(0, len(planned), 10))
+    assert 150 < first[1] < 250  # five standard deviations of a fair coin; in a plain shuffle it would be 40
+
+
+@pytest.mark.parametrize(
+    ("design", "what"),
+    [
+        ('together = ["worker"]', "'worker' is not a factor of this study"),
+        ('together = ["workers"]\norder = "given"', "together goes with order 'random'"),
+        ('together = ["workers"]\ntype = "adaptive"\ntrials = 9', "together goes with order 'random'"),
+    ],
+)
+def test_what_cannot_run_together_is_a_sentence(design: str, what: str) -> None:
+    with pytest.raises(StudyError, match=what):
+        trials("workers = [1, 2]", design)

@@ -79,6 +79,14 @@ def test_the_worker_keeps_to_the_syntax_of_python_3_8() -> None:
         ast.parse(source.read_text(), feature_version=(3, 8))
 
 
+def test_every_decision_has_a_number_of_its_own() -> None:
+    """Two branches may take the same one; then whoever cites it cites both."""
+    pages = sorted((ROOT / "docs/decisions").glob("0*.md"))
+    numbers = [int(page.name[:4]) for page in pages]
+    assert len(set(numbers)) == len(numbers)
+    assert [page.read_text().partition(".")[0] for page in pages] == [f"# {number}" for number in numbers]
+
+
 def test_every_dependency_has_its_reason() -> None:
     import tomllib
 

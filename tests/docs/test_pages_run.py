@@ -16,13 +16,13 @@ from steplab.cli import command_files
 
 DOCS = Path(__file__).parents[2] / "docs"
 HANDMADE = sorted(page.stem for page in (DOCS / "commands").glob("*.md") if "console" in page.read_text())
-OTHERS = ["index.md", "costs.md", "data.md", "transformers.md"]
+OTHERS = ["index.md", "costs.md", "data.md"]
 
 # Examples of `--help` that cannot be run here, and why.
 NOT_RUN = {
     "compare": "all models take a while; its page compares two",
     "env add": "registers an interpreter that only its owner has",
-    "env check": "tries all six frameworks; its page tries one",
+    "env check": "tries all seven frameworks; its page tries one",
     "env create": "installs a second PyTorch for good; `test_variants.py` makes other versions of small packages",
     "import": "needs files of other programs",
     "roofline": "measures the machine for minutes",
@@ -73,6 +73,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     typed("steplab run studies/demo.toml --out runs/demo", folder)
     typed("cp -r runs/demo runs/upgraded", folder)
     (folder / "times.csv").write_text(table())
+    link = {"bandwidth": "1 Gbit/s", "latency": "50 µs", "nodes": 3, "ranks_per_node": 1}
+    (folder / "box.json").write_text(json.dumps({"name": "box", "link": link}))
     roles = "--extrinsic batch_size,workers --categorical strategy"
     typed(f"steplab fit runs/demo --target t_iter {roles} --out model.json", folder)
     return folder
@@ -104,8 +106,8 @@ def help_examples(name: str) -> list[str]:
 def test_the_examples_of_help(name: str, desk: Path) -> None:
     if name in ("predict", "plan"):  # their examples ask a model of two factors
         typed("steplab fit times.csv --extrinsic batch_size,workers --out model.json", desk)
-        link = {"bandwidth": "1 Gbit/s", "latency": "50 µs", "nodes": 3, "ranks_per_node": 1}
-        (desk / "box.json").write_text(json.dumps({"name": "box", "link": link}))
+    if name == "predict":  # and one over a network, which the help of fit makes
+        typed(next(line for line in help_examples("fit") if "--network" in line), desk)
     for line in help_examples(name):
         typed(line, desk)
 
@@ -141,7 +143,7 @@ def onnx_file(path: Path) -> None:
 
 def test_every_page_with_commands_is_run() -> None:
     """A new page with commands must be listed above, or be one of the pages that have tests of their own."""
-    own = {"tutorial.md", "frameworks.md", "slurm.md", "hosts.md"}
+    own = {"tutorial.md", "frameworks.md", "slurm.md", "hosts.md", "transformers.md"}
     shown = {page.name for page in DOCS.glob("*.md") if list(commands(page.read_text()))}
     assert shown - own <= set(OTHERS)
 

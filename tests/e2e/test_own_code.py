@@ -70,6 +70,23 @@ def slow():
 def words():
     return ["a", "b"]
 
+def single():
+    return nn.Sequential(nn.Linear(784, 1), nn.Flatten(0))
+
+def nobody():
+    return []
+
+def numbered():
+    return [{0: [1, 2]}]
+
+def hollow():
+    return [{"input_ids": []}]
+
+def rounded():
+    samples = Squares()
+    samples.classes = -1.5
+    return samples
+
 def usual(net, optimizer, samples, labels):
     loss = nn.functional.cross_entropy(net(samples), labels)
     loss.backward()
@@ -79,6 +96,67 @@ def usual(net, optimizer, samples, labels):
 
 def forgetful(net, optimizer, samples, labels):
     net(samples)
+
+class Output:
+    def __init__(self, loss, logits):
+        self.loss, self.logits = loss, logits
+
+class Tagger(nn.Module):
+    # As Hugging Face's models: arguments by name, an object with the loss if there are labels, and the logits.
+    main_input_name = "input_ids"
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(256, 8), nn.Linear(8, 256)
+    def forward(self, input_ids, attention_mask=None, labels=None):
+        assert labels is None or not torch.is_inference_mode_enabled(), "a loss is no part of an inference"
+        hidden = self.embedding(input_ids)
+        if attention_mask is not None:
+            hidden = hidden * attention_mask.unsqueeze(-1)
+        logits = self.head(hidden)
+        loss = None if labels is None else nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return Output(loss, logits)
+
+def tagger():
+    return Tagger()
+
+def frozen():
+    net = Tagger()
+    net.embedding.requires_grad_(False)
+    return net
+
+class Scorer(Tagger):
+    def forward(self, input_ids, attention_mask=None, labels=None):
+        return Output(None, super().forward(input_ids).logits)
+
+def scorer():
+    return Scorer()
+
+class Texts(torch.utils.data.Dataset):
+    def __init__(self, names):
+        self.names = names
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        ids = [(index * 7 + at) % 256 for at in range(12)]
+        arrays = {"input_ids": ids, "attention_mask": [1] * 8 + [0] * 4, "labels": ids[:8] + [-100] * 4}
+        return {name: arrays.get(name, "a text") for name in self.names}
+
+def texts(split):
+    return Texts(["attention_mask", "input_ids", "labels"])
+
+def unlabelled():
+    return Texts(["input_ids", "attention_mask"])
+
+def worded():
+    return Texts(["input_ids", "words"])
+
+def by_name(net, optimizer, samples, labels):
+    assert (labels == samples["labels"]).all()
+    loss = net(**samples).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
 """
 
 
@@ -94,7 +172,7 @@ def room(tmp_path: Path) -> Path:
 def question(**said: object) -> dict[str, object]:
     """What a helper is asked about a network on MNIST."""
     usual = {"network": "module:mine:for_mnist", "dataset": "mnist", "step": "", "shape": [1, 28, 28], "classes": 10}
-    return usual | {"learns": True, "validates": False} | said
+    return usual | {"tokens": False, "learns": True, "validates": False} | said
 
 
 CASES = {
@@ -108,6 +186,28 @@ CASES = {
     "module:mine:words: a sample is a str, not a pair": {"network": "lenet5", "dataset": "module:mine:words"},
     "has no parameter for the split": {"dataset": "module:mine:training_only", "validates": True},
     "module:mine:forgetful returned a NoneType, not the loss": {"step": "module:mine:forgetful"},
+    "gives no `loss` for the samples of module:mine:unlabelled (input_ids, attention_mask): they need `labels`": {
+        "network": "module:mine:tagger",
+        "dataset": "module:mine:unlabelled",
+    },
+    "gives no `loss` for the samples of module:mine:texts (attention_mask, input_ids, labels): name a training step": {
+        "network": "module:mine:scorer",
+        "dataset": "module:mine:texts",
+    },
+    "gives a tuple, not a tensor; an inference gives a tensor": {"network": "module:mine:pair", "learns": False},
+    "module:mine:nobody is empty": {"dataset": "module:mine:nobody"},
+    "module:mine:numbered: 0 is no name of an array": {"dataset": "module:mine:numbered"},
+    "module:mine:hollow: the 'input_ids' of a sample is empty": {"dataset": "module:mine:hollow"},
+    "module:mine:rounded: its `classes` are -1.5, neither": {"dataset": "module:mine:rounded"},
+    "module:mine:worded: 'words' of a sample is no numbers but str": {"dataset": "module:mine:worded"},
+    "module:mine:for_mnist does not take the samples of module:mine:texts (attention_mask 12, input_ids 12,": {
+        "dataset": "module:mine:texts",
+    },
+    "module:mine:texts: kind train needs samples that are pairs": {
+        "network": "module:mine:tagger",
+        "dataset": "module:mine:texts",
+        "validates": True,
+    },
 }
 
 
@@ -197,6 +297,99 @@ def test_own_data_steps_and_loaders_see_the_same_batches(
     assert set(trials["sample"]) == {"1x8x8/10/96"}
     for _, alike in trials.groupby("network"):
         assert alike["loss"].tolist() == pytest.approx([alike["loss"].iloc[0]] * 4, rel=1e-5)
+
+
+@pytest.mark.framework("torch")
+def test_samples_of_named_arrays_go_to_the_network_by_name(
+    room: Path, steplab: Callable[..., Any], no_orphans: Callable[[], None]
+) -> None:
+    """Its own loss is the loss, in phases and layers, too, and whoever reads or writes the step."""
+    study(
+        room,
+        'network = ["module:mine:tagger"]\ndataset = ["module:mine:texts"]\nbatch_size = 8\nworkers = [1, 2]\n'
+        'step = ["", "module:mine:by_name"]\nloader = ["steplab", "dataloader"]\nloader_workers = 1',
+        "phases = true",
+    )
+    ran = steplab("run", "study.toml", timeout=PATIENCE_S)
+    assert ran.code == 0, ran.err
+    trials = tables.load(room / "runs/own").trials
+    assert len(trials) == 8
+    assert set(trials["sample"]) == {"12/0/64"}
+    usual = trials[trials["step"] == ""]
+    assert (usual["t_f"] > 0).all() and (usual["t_b"] > 0).all()
+    layers = tables.load(room / "runs/own").layers.to_pandas()
+    assert set(layers["layer"]) == {"embedding", "head"}
+    # Phased iterations come after the native ones, so only trials with the same modes have seen as many batches.
+    for _, alike in trials.groupby(["workers", "step"]):
+        assert alike["loss"].tolist() == pytest.approx([alike["loss"].iloc[0]] * 2, rel=1e-5)
+
+
+@pytest.mark.framework("torch")
+def test_a_network_with_logits_takes_the_built_in_texts(room: Path, steplab: Callable[..., Any]) -> None:
+    study(room, 'network = ["module:mine:tagger"]\ndataset = ["bytes"]\nbatch_size = 2')
+    ran = steplab("run", "study.toml", timeout=PATIENCE_S)
+    assert ran.code == 0, ran.err
+    (loss,) = tables.load(room / "runs/own").trials["loss"]
+    assert loss == pytest.approx(5.5, abs=0.5), "about log 256: nothing is learned in three steps"
+
+
+@pytest.mark.framework("torch")
+def test_an_inference_leaves_the_labels_among_samples_alone(room: Path, steplab: Callable[..., Any]) -> None:
+    """The network would compute a loss of them, which would be timed."""
+    path = study(room, 'network = ["module:mine:tagger"]\ndataset = ["module:mine:texts"]\nbatch_size = 8')
+    path.write_text(path.read_text().replace('name = "own"', 'name = "own"\nkind = "infer"'))
+    ran = steplab("run", "study.toml", timeout=PATIENCE_S)
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.framework("torch")
+def test_memory_of_ones_own_network_is_seen_in_a_step(room: Path, steplab: Callable[..., Any]) -> None:
+    words = ("inspect", "module:mine:tagger", "--dataset", "module:mine:texts", "--modules", room, "--json")
+    held = steplab(*words, "--memory", "--batch", 4, "--optimizer", "adam", "--within", "1MB", timeout=PATIENCE_S).json
+    parameters = 4 * (256 * 8 + 8 * 256 + 256)
+    assert (held["parameter_bytes"], held["state_bytes"]) == (parameters, 2 * parameters)
+    kept = {layer["name"]: layer["activation_bytes"] for layer in held["layers"]}
+    assert kept["embedding"] == 4 * 12 * 8, "the tokens, which are 8 bytes each"
+    assert kept["head"] == 4 * 12 * 8 * 4, "its input"
+    shares = 4 * 12 * 256 * 4
+    assert held["peak_bytes"] > 3 * parameters + shares
+    assert held["largest_batch"] > 4
+    larger = steplab(*words, "--memory", "--batch", held["largest_batch"] + 1, "--optimizer", "adam").json
+    assert larger["peak_bytes"] > 1_000_000
+    counted = steplab(*words, "--batch", 4, timeout=PATIENCE_S).json
+    assert counted["forward_matmul_flops"] == 2 * 4 * 12 * 8 * 256
+
+
+@pytest.mark.framework("torch")
+def test_memory_of_ones_own_network_has_frozen_weights_without_gradients_and_buckets_of_several_workers(
+    room: Path, steplab: Callable[..., Any]
+) -> None:
+    words = ("inspect", "module:mine:frozen", "--dataset", "module:mine:texts", "--modules", room, "--memory", "--json")
+    alone = steplab(*words, "--batch", 4, "--optimizer", "adam", timeout=PATIENCE_S).json
+    learned, frozen = 4 * (8 * 256 + 256), 4 * 256 * 8
+    assert (alone["parameter_bytes"], alone["gradient_bytes"]) == (learned + frozen, learned)
+    assert (alone["state_bytes"], alone["bucket_bytes"]) == (2 * learned, 0)
+    several = steplab(*words, "--batch", 4, "--optimizer", "adam", "--workers", 2, timeout=PATIENCE_S).json
+    assert several["bucket_bytes"] == several["peak_bytes"] - alone["peak_bytes"] == learned
+    refused = steplab(*words, "--classes", 3)
+    assert (refused.code, "classes and options are for built-in networks" in refused.err) == (1, True)
+
+
+@pytest.mark.framework("torch")
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("module:mine:single", "--input", "784"), "module:mine:single: it gives a number for a sample, not a score"),
+        (("module:mine:tagger", "--dataset", "module:mine:nobody"), "module:mine:tagger: module:mine:nobody is empty"),
+        (("gpt2", "--dataset", "module:mine:texts"), "an environment and a data set are for networks of one's own"),
+        (("onnx:net.onnx",), "what training holds is not known of an ONNX file"),
+    ],
+)
+def test_what_has_no_memory_to_look_at_is_one_sentence(
+    room: Path, steplab: Callable[..., Any], words: tuple[str, ...], problem: str
+) -> None:
+    told = steplab("inspect", *words, "--modules", room, "--memory", timeout=PATIENCE_S)
+    assert (told.code, problem in told.err, "FactoryError" in told.err) == (1, True, False), told.err
 
 
 @pytest.mark.framework("torch")

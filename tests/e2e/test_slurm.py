@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -171,6 +172,45 @@ def test_a_submitting_laboratory_may_be_killed_at_any_moment(
     assert not [job for job in box.jobs() if job[1] in names], "no job is left behind"
 
 
+ADAPTIVE = 'type = "adaptive"\naim = "predict"\ntrials = 10\ntolerance = 0.0001'
+
+
+@pytest.fixture
+def adaptive(study: Callable[..., Path]) -> Path:
+    """A start block and two batches of four, four and two trials, which sleep, so that they can be hit."""
+    file = study(framework=["synthetic"], batch_size=[1, 4, 16, 64], workers=[1, 2], compute_s=0.1, pace=1.0)
+    file.write_text(file.read_text().replace("replicates = 1", ADAPTIVE))
+    return file
+
+
+def batches(folder: Path) -> list[int]:
+    return sorted(record["choice"]["batch"] for record in records(folder) if record["choice"]["why"])
+
+
+def test_an_adaptive_study_goes_on_after_its_laboratory_was_killed(
+    steplab: Steplab, box: SlurmBox, adaptive: Path, folder: Path
+) -> None:
+    process = start(adaptive, folder)
+    until(lambda: len(records(folder)) >= 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    ran = steplab("run", adaptive, "--out", folder, "--executor", "slurm", "--json", timeout=PATIENCE_S)
+    assert (ran.code, ran.json["ok"], ran.json["left"]) == (0, 10, 0)
+    assert batches(folder) == [0] * 4 + [1] * 4 + [2] * 2
+    assert len({(json.dumps(record["config"]), record["replicate"]) for record in records(folder)}) == 10
+    assert len([name for _, name, _ in box.jobs("all") if name.startswith("steplab-")]) >= 2, "a job for each batch"
+    assert not [job for job in box.jobs() if job[1].startswith("steplab-")], "no job is left behind"
+
+
+def test_a_detached_adaptive_study_submits_its_next_batch_when_it_is_called_again(
+    steplab: Steplab, adaptive: Path, folder: Path
+) -> None:
+    for number in (4, 8, 10):
+        assert steplab("run", adaptive, "--out", folder, "--executor", "slurm", "--detach").code == 0
+        until(lambda number=number: len(records(folder)) == number)
+    assert batches(folder) == [0] * 4 + [1] * 4 + [2] * 2
+
+
 def test_status_shows_jobs_and_cancel_ends_them(
     steplab: Steplab, box: SlurmBox, study: Callable[..., Path], folder: Path
 ) -> None:
@@ -188,6 +228,24 @@ def test_status_shows_jobs_and_cancel_ends_them(
     assert not list((folder / "claims").glob("?" * 16))
     assert {job["state"] for job in steplab("status", folder, "--json").json["jobs"]} == {"lost"}
     assert not records(folder)
+
+
+def test_a_source_runs_over_slurm_to_its_page(steplab: Steplab, tmp_path: Path) -> None:
+    pages = Path(shutil.copytree(PAGE.parent / "sources", tmp_path / "pages"))
+    factors = 'framework = ["synthetic"]\nnetwork = ["lenet5"]\nbatch_size = [8]\nnodes = [1, 2]\nranks_per_node = 1\n'
+    measure = "[design]\nreplicates = 3\n[measure]\niterations = 6\nwarmup = 2\n"
+    text = f'[study]\nname = "ssgd-frameworks-laptop"\n[factors]\n{factors}{measure}'
+    (tmp_path / "ssgd-frameworks-laptop.toml").write_text(text + SETTINGS.format(jobs=2, retries=2, more=""))
+    words = ("--only", "ssgd-frameworks", "--executor", "slurm", "--studies", tmp_path, "--out", tmp_path / "runs")
+    ran = steplab("sources", *words, "--pages", pages, "--json", timeout=PATIENCE_S)
+    (study,) = ran.json["sources"][0]["studies"]
+    assert (ran.code, study["ok"], study["left"]) == (0, 6, 0), ran.err
+    hosts = [[rank["host"] for rank in record["ranks"]] for record in records(Path(study["folder"]))]
+    assert sorted(map(len, hosts)) == [1, 1, 1, 2, 2, 2]
+    assert all(len(set(own)) == len(own) for own in hosts), "a rank on each node"
+    page = (pages / "ssgd-frameworks.md").read_text()
+    assert "| lenet5 | synthetic | 2 |" in page
+    assert "--executor slurm" in page
 
 
 def test_wrong_settings_are_one_sentence(

@@ -60,6 +60,15 @@ def test_the_command_in_a_record_repeats_that_trial(measured: Path, steplab: Cal
     assert next(records.all_records(again)).config == record.config
 
 
+def test_memory_is_split_as_far_as_the_process_and_pytorch_can_tell(measured: Path) -> None:
+    for record in records.all_records(StudyFolder(measured)):
+        for rank in record.ranks:
+            assert rank.held is not None
+            assert (rank.held.parameters, rank.held.state) == (4 * 61706, 4 * 61706)  # momentum: one array more
+            assert rank.held.peak is None and rank.held.reserved is None  # there is no GPU
+            assert rank.before_bytes is not None and 50e6 < rank.before_bytes < rank.peak_bytes  # the framework
+
+
 def test_an_accumulation_exchanges_once(measured: Path) -> None:
     loaded = tables.load(measured)
     rows = loaded.iterations.to_pandas().merge(loaded.trials[["trial", "workers", "strategy"]], on="trial")

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from steplab.analysis.roofline.points import Roofline, RooflinePoint
-from steplab.costs.roofs import Ceiling
+from steplab.costs.roofs import Ceiling, Level
 from steplab.design.plan import plan
 from steplab.sources.source import Measured, Source
 from steplab.study.file import read_study
@@ -18,7 +18,7 @@ from steplab_worker.phases import PHASES
 
 STUDIES = Path(__file__).parents[2] / "studies"
 NOISE = 0.02
-SPEED = {"torch": 1.0, "tensorflow": 1.5, "jax": 1.2, "mxnet": 1.4, "chainer": 3.0, "velox": 40.0}
+SPEED = {"torch": 1.0, "tensorflow": 1.5, "jax": 1.2, "mxnet": 1.4, "chainer": 3.0, "velox": 40.0, "onnxruntime": 0.6}
 MOST = 60  # trials of a study that are drawn
 
 
@@ -72,7 +72,7 @@ def _iterations(trials: pd.DataFrame, rng: np.random.Generator) -> pa.Table:
 
 def _rooflines(trials: pd.DataFrame) -> dict[str, Roofline]:
     """AlexNet's dense layers take most of its time, below the bandwidth roof; ResNet18's convolutions do not."""
-    ceiling = Ceiling(1, 1e11, 1e10, 0.01)
+    ceiling = Ceiling(1, 1e11, (Level("DRAM", 1e10),), 0.01)
     drawn = {}
     for trial, network in zip(trials["trial"], trials["network"], strict=True):
         dense = 0.8 if network == "alexnet" else 0.05

@@ -154,9 +154,20 @@ IMPOSSIBLE = {
     "alone has no speed-up": lambda m: plan_workers(m, {"batch_size": "8"}, [4]),
     "needs prices": lambda m: plan_workers(m, {"batch_size": "8"}, hour_worth=3.0),
     "cost cannot be told; give a price list": lambda m: plan_best(m, {}, minimise="cost", job=Job(100)),
-    "nothing tells 'memory'": lambda m: plan_best(m, {}, minimise="t_iter", within=parse_limits("memory<8GB")),
+    "memory cannot be counted: the model file does not say":
+        lambda m: plan_best(m, {}, minimise="t_iter", within=parse_limits("memory<8GB")),
+    "nothing tells 'power'": lambda m: plan_best(m, {}, minimise="t_iter", within=parse_limits("power<8")),
     "nothing to minimise called 'speed'": lambda m: plan_best(m, {}, minimise="speed"),
     "the number of samples is 0": lambda m: Job(0),
+    "samples is 'many'; give a number": lambda m: Job("many"),
+    "the batch of a worker is 0": lambda m: Job(100, batch_size=0),
+    "nothing is promised more surely": lambda m: plan_deadline(m, Job(100), 60.0, {}, confidence=0.9999),
+    "workers is not counted in GB; write a plain number":
+        lambda m: plan_best(m, {}, minimise="t_iter", within=parse_limits("workers<8GB")),
+    "t_iter is not counted in GB; allowed: us, ms":
+        lambda m: plan_best(m, {}, minimise="t_iter", within=parse_limits("t_iter<8GB")),
+    "keeps workers>9: the nearest possible workers is 8; nothing keeps t_iter<1us: the nearest":
+        lambda m: plan_best(m, {}, minimise="t_iter", within=parse_limits("workers>9,t_iter<1us,batch_size>900")),
     "the number of epochs is -1": lambda m: Job(10, epochs=-1),
     "'q' was not|no factor 'padding'": lambda m: plan_best(m, {"padding": ["q"]}, minimise="t_iter"),
 }  # fmt: skip

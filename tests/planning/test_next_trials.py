@@ -45,10 +45,17 @@ def test_comparing_repeats_what_cannot_be_told_apart():
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"aim": "win"}, "no aim 'win'"), ({"trials": 0}, "measures nothing"),
+    ({"trials": 10**9}, "more than can be chosen at once"),
+    ({"aim": "compare", "difference": 0.0}, "cannot be seen"),
 ])  # fmt: skip
 def test_an_impossible_wish_is_one_sentence(change, message):
     with pytest.raises(InputError, match=message):
         plan_next(FACTORS, ROWS["t_iter"], None, **change)
+
+
+def test_scaling_needs_workers():
+    with pytest.raises(InputError, match="no factor counts workers"):
+        plan_next(FACTORS.drop(columns="workers"), ROWS["t_iter"], None, aim="scaling")
 
 
 def test_too_little_is_told():

@@ -1,7 +1,10 @@
+import math
+
+import numpy as np
 import pytest
 
 from steplab.core.errors import InputError
-from steplab.planning.quantities import duration, parse_limits, quantity
+from steplab.planning.quantities import duration, finite, parse_limits, quantity
 
 
 @pytest.mark.parametrize(("text", "value"), [("8GB", 8e9), ("2 GiB", 2**31), ("1e3", 1000), ("1.5kWh", 5.4e6)])
@@ -33,3 +36,14 @@ def test_limits_that_contradict_each_other_are_told(text):
 @pytest.mark.parametrize("text", ["workers<=2,workers>=2", "workers>=1,workers<=8", "t_iter<1s,workers<=8", ""])
 def test_limits_that_can_be_kept_together_are_taken(text):
     assert len(parse_limits(text)) == len([part for part in text.split(",") if part])
+
+
+@pytest.mark.parametrize("value", [10**400, math.inf, math.nan, None, "soon"])
+def test_what_is_no_finite_number_is_one_short_sentence(value):
+    with pytest.raises(InputError, match=r"by is .*, no finite number") as told:
+        finite(value, "by", "give seconds")
+    assert len(str(told.value)) < 100
+
+
+def test_a_finite_number_is_taken():
+    assert finite(np.float64(2.5), "by", "") == 2.5 and finite(3, "by", "") == 3.0

@@ -31,12 +31,12 @@ def noisy(rng: np.random.Generator, value: float, noise: float = 0.03) -> float:
 
 
 def scaling_trials(efficiency: dict[str, float], blocks: tuple[int, ...] = BLOCKS, noise: float = 0.03) -> pd.DataFrame:
-    """Frameworks whose step of two workers takes 1/efficiency as long as that of one; a block may be slow."""
+    """Frameworks whose step of several workers takes 1/efficiency as long as that of one; a block may be slow."""
     rng = np.random.default_rng(1)
     rows = []
     for block in blocks:
         slow = rng.uniform(0.8, 1.5)
-        for framework, network, workers in product(efficiency, ("lenet5", "mlp"), (1, 2)):
+        for framework, network, workers in product(efficiency, ("lenet5", "mlp"), (1, 2, 3)):
             step = slow * (1.0 if workers == 1 else 1 / efficiency[framework])
             told = {"framework": framework, "network": network, "workers": workers, "batch_size": 64}
             rows.append({**told, "replicate": block, "t_iter": noisy(rng, step, noise)})
@@ -219,12 +219,14 @@ def test_whether_accumulating_brings_scaling_back(sync: float, accumulate: float
 
 
 def bounds(alexnet: float, resnet: float) -> dict[str, pd.DataFrame]:
-    """Trials of both networks with these shares of their layers' time below the bandwidth roof."""
+    """Trials of both networks with these shares of layers' time below the bandwidth roof; of one image, all of it."""
     rng = np.random.default_rng(7)
     trials, rows = [], []
-    for block, (network, share) in product(BLOCKS, (("alexnet", alexnet), ("resnet18", resnet))):
-        name, below_roof = f"{network}{block}", float(np.clip(rng.normal(share, 0.02), 0, 1))
-        trials.append({"trial": name, "network": network, "replicate": block, "threads": 1, "workers": 1})
+    for block, (network, share), batch in product(BLOCKS, (("alexnet", alexnet), ("resnet18", resnet)), (1, 8)):
+        name = f"{network}{block}-{batch}"
+        below_roof = float(np.clip(rng.normal(share, 0.02), 0, 1)) if batch > 1 else 1.0
+        told = {"trial": name, "network": network, "replicate": block, "batch_size": batch}
+        trials.append({**told, "threads": 1, "workers": 1})
         for bound, seconds in (("bandwidth", below_roof), ("compute", 1 - below_roof)):
             rows.append({"trial": name, "bound": bound, "seconds": seconds, "at_roof_s": seconds / 2})
     return {"trials": pd.DataFrame(trials), "bounds": pd.DataFrame(rows)}

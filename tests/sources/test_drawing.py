@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
-from steplab.sources.drawing import chart
+from steplab.sources.drawing import chart, speedups_chart
 
 POINTS = pd.DataFrame({"x": [1, 10, 100, 1, 10, 100], "y": [1.0, 10.0, 100.0, 2.0, 20.0, 200.0], "who": list("aaabbb")})
 
@@ -49,3 +49,30 @@ def test_nothing_to_show_is_no_picture() -> None:
 def test_one_value_is_no_reason_to_fail() -> None:
     ElementTree.fromstring(drawn(POINTS.head(1), log=False))
     ElementTree.fromstring(drawn(POINTS.head(1)))
+
+
+def test_few_values_are_the_ticks_of_joined_points() -> None:
+    workers = POINTS.assign(x=[1, 2, 3, 1, 2, 3])
+    ticks = re.findall(r'y="328" text-anchor="middle">([^<]+)<', drawn(workers, log=False))
+    assert ticks == ["1", "2", "3"]
+
+
+def test_a_short_logarithmic_axis_has_ticks_between_the_powers_of_ten() -> None:
+    near = POINTS.assign(y=[1.5, 2.5, 3.0, 4.0, 6.0, 7.0])
+    assert [f">{tick}<" in drawn(near, joined=False) for tick in (2, 5)] == [True, True]
+
+
+def test_a_guide_is_a_dashed_line_through_its_points_and_the_axes_have_room_for_it() -> None:
+    guide = pd.DataFrame({"x": [1, 1000], "y": [1.0, 1.0]})
+    picture = chart(POINTS, "x", "y", "who", labels=("a", "b"), log=True, joined=False, guide=guide)
+    ((start, end),) = re.findall(r'points="(\S+) (\S+)" fill="none" stroke="#888888" stroke-dasharray', picture)
+    assert start.split(",")[1] == end.split(",")[1]
+    assert max(float(x) for x in re.findall(r'cx="([\d.]+)" cy="[\d.]+" r="3"', picture)) < float(end.split(",")[0])
+
+
+def test_speedups_begin_at_one_worker_and_are_seen_against_as_many_times() -> None:
+    own = pd.DataFrame({"who": ["a", "a"], "workers": [2, 3], "speedup": [1.5, 1.8]})
+    picture = speedups_chart(own, "who", "workers")
+    assert len(re.findall('r="3"', picture)) == 3
+    assert "stroke-dasharray" in picture
+    assert speedups_chart(own.head(0), "who", "workers") == ""

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steplab.core.record import DataInfo, Mode, Rank, Record
+from steplab.core.memory_columns import MEMORY
+from steplab.core.record import DataInfo, HeldBytes, Mode, Rank, Record
 from steplab.core.trial import trial_id
 from steplab.store.columns import trial_row, trial_rows
 from steplab.store.raw import Raw
@@ -72,3 +73,19 @@ def test_a_trial_without_a_measured_iteration_has_no_times() -> None:
     row = trial_row(record(1, 1, 3, ranks=[rank]))
     assert np.isnan(row["t_iter"])
     assert row["verdict"] is None
+
+
+def test_memory_is_that_of_the_rank_that_took_most_and_what_can_be_told_of_it() -> None:
+    plain = record(1, 2, 3)
+    told = HeldBytes(parameters=4e5, state=8e5)
+    ranks = [plain.ranks[0], plain.ranks[1].model_copy(update={"peak_bytes": 5e6, "before_bytes": 2e6, "held": told})]
+    row = trial_row(record(1, 2, 3, ranks=ranks))
+    assert [row[name] for name in MEMORY[:4]] == [5e6, 2e6, 4e5, 8e5]
+    assert all(np.isnan(row[name]) for name in MEMORY[4:])  # no GPU told anything
+    assert np.isnan(trial_row(plain)["memory_before_bytes"])  # a record of an earlier version
+
+
+def test_where_nobody_looked_at_memory_there_is_none() -> None:
+    imported = record(1, 1, 3).ranks[0].model_copy(update={"peak_bytes": 0.0})
+    row = trial_row(record(1, 1, 3, ranks=[imported]))
+    assert all(np.isnan(row[name]) for name in MEMORY)

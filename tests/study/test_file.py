@@ -60,8 +60,19 @@ WRONG = {
     "an ONNX file": (
         "batch_size =",
         'network = ["onnx:a.onnx"]\nbatch_size =',
-        "`steplab inspect onnx:a.onnx` counts it",
+        "is a file that only onnxruntime runs, in studies of kind 'infer'; `steplab inspect onnx:a.onnx` counts it",
     ),
+    "an ONNX file in a study of steps": (
+        'framework = ["synthetic"]',
+        'framework = ["synthetic", "onnxruntime"]\nnetwork = ["onnx:a.onnx"]',
+        "only onnxruntime runs, in studies of kind 'infer'",
+    ),
+    "an ONNX file elsewhere": (
+        "batch_size =",
+        'network = ["onnx:../a.onnx"]\nbatch_size =',
+        "must name a file in the study's folder, 'onnx:net.onnx'",
+    ),
+    "an ONNX file as a data set": ("batch_size =", 'dataset = ["onnx:a.onnx"]\nbatch_size =', "must be one of"),
     "a step that is no function": (
         'framework = ["synthetic"]',
         'framework = ["torch"]\nstep = ["fast"]',

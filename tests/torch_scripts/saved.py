@@ -1,11 +1,17 @@
-"""Bytes that PyTorch keeps for backward, by its hooks for saved tensors; reads [[name, options, shape, batch], …]."""
+"""Bytes that PyTorch keeps for backward, by its hooks for saved tensors.
+
+Reads [[name, options, shape, batch, precision], …].
+"""
 
 import json
+import os
 import sys
 from pathlib import Path
 
+from steplab_worker import amx
 
-def kept(name, options, shape, batch):
+
+def kept(name, options, shape, batch, precision):
     import torch
 
     from steplab_worker import networks
@@ -26,13 +32,15 @@ def kept(name, options, shape, batch):
             held[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    lower = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), lower:
         loss = _criterion(graph.loss)(module(samples), samples, labels)
     assert loss.requires_grad  # it lives until here, so no two arrays had the same place
     return sum(held.values())
 
 
 def main():
+    os.environ.update(amx.keep_off(amx.state()))  # before torch is imported
     Path(sys.argv[1]).write_text(json.dumps([kept(*case) for case in json.load(sys.stdin)]))
 
 

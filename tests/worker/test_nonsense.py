@@ -110,7 +110,7 @@ def changed(line: bytes, **fields: object) -> bytes:
     ("orders", "said", "reason"),
     [
         ([b"nonsense\n"], [], "the laboratory sent what is no JSON"),
-        ([changed(OPEN, protocol=PROTOCOL + 1)], [], "the laboratory speaks protocol 5, this side 4; the same version"),
+        ([changed(OPEN, protocol=PROTOCOL + 1)], [], "the laboratory speaks protocol 6, this side 5; the same version"),
         ([changed(OPEN, group={})], [], "the laboratory sent a wrong Open: group.framework: is missing"),
         ([encode(ClockRead(1.0))], [], "the laboratory sent 'ClockRead', which is no message"),
         ([TRIAL], [], "the laboratory sent RunTrial out of turn"),

@@ -22,5 +22,12 @@ def test_a_giant_message_keeps_its_beginning_and_its_end() -> None:
     assert len(said.traceback) < 5000
 
 
+def test_onnx_runtimes_lack_of_memory_is_told_by_its_words() -> None:
+    said = _failed(
+        RuntimeError("BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 5")
+    )
+    assert said.status == "out-of-memory"
+
+
 def test_a_short_message_stays_as_it_is() -> None:
     assert _failed(ValueError("short")).reason == "ValueError: short"

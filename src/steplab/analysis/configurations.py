@@ -50,7 +50,7 @@ class Configurations:
     @cached_property
     def factors(self) -> list[dict[str, Level]]:
         """The levels of each configuration; a factor that does not apply to it is left out."""
-        columns = [self.rows[name].iloc[self.first].tolist() for name in self.keys]
+        columns = [whole_again(self.rows[name].iloc[self.first].tolist()) for name in self.keys]
         return [
             {name: plain_level(level) for name, level in zip(self.keys, levels, strict=True) if not missing(level)}
             for levels in (zip(*columns, strict=True) if columns else [()] * len(self))
@@ -135,6 +135,18 @@ class Configurations:
         """Medians over the trials of each configuration, of the columns that there are."""
         have = {name: self.values(name) for name in names if name in self.rows}
         return pd.DataFrame(have, index=range(len(self.of))).groupby(self.of).median()
+
+
+def whole_again(levels: list[Any]) -> list[Any]:
+    """Levels of which some are missing: a table holds whole numbers beside them as others.
+
+    >>> whole_again([4.0, float("nan")]), whole_again([0.5, float("nan")]), whole_again([4.0])
+    ([4, nan], [0.5, nan], [4.0])
+    """
+    known = [level for level in levels if not missing(level)]
+    if len(known) == len(levels) or not all(isinstance(level, float) and level.is_integer() for level in known):
+        return levels
+    return [level if missing(level) else int(level) for level in levels]
 
 
 def configurations(trials: pd.DataFrame, factors: Sequence[str]) -> Configurations:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steplab.analysis.configurations import NO_NOISE, missing, without_noise
+from steplab.analysis.configurations import NO_NOISE, missing, whole_again, without_noise
 from steplab.analysis.statistics.differences import Difference, critical, including
 from steplab.analysis.statistics.variances import joint_freedom, moderated
 from steplab.core.trial import Level, plain_level
@@ -36,6 +36,7 @@ MEASURES = (
     ("time_to_target_s", "time to accuracy", False),
     ("memory_bytes", "memory", False),
 )
+NONE = ""  # in place of a level, where a factor does not apply
 MOST_VARIANTS = 12  # that are compared in pairs: the fastest; the others are named
 # Share of the degrees of freedom of all configurations that counts for one of them: the spreads of a handful of pairs
 # tell badly how much they differ among themselves (chosen by simulation, `benchmarks/coverage.py`).
@@ -80,7 +81,7 @@ def speed_measure(comparisons: Sequence[Comparison]) -> str:
 
 
 @dataclass(frozen=True)
-class _Estimate:
+class Estimate:
     """A log ratio of medians, and the paired one with its standard error: infinite where nothing tells it."""
 
     first: str
@@ -118,11 +119,11 @@ def framework_pairs(trials: pd.DataFrame, factors: Sequence[str]) -> FrameworkPa
     left_out, ok = tuple(names[MOST_VARIANTS:]), ok[ok["variant"].isin(names[:MOST_VARIANTS])]
     comparisons: list[Comparison] = []
     for rows, column, name, more in _measures(ok):
-        estimates = _measure(rows, shared, column)
+        estimates = paired(rows, shared, column)
         # Averages and single configurations are two families of questions.
         for single in (False, True):
             family = [pair for pair in estimates if (pair.factors is not None) == single]
-            comparisons += [_judged(name, pair, len(family), unsure, more) for pair in family]
+            comparisons += [judged_pair(name, pair, len(family), unsure, more) for pair in family]
     return FrameworkPairs(comparisons, left_out)
 
 
@@ -136,12 +137,21 @@ def _fastest_first(ok: pd.DataFrame) -> list[str]:
 def _variants(ok: pd.DataFrame, factors: Sequence[str]) -> tuple[list[str], pd.DataFrame]:
     """The factors that all frameworks have, and the trials with their framework named with its own factors."""
     known = [name for name in factors if name in ok and name != "framework"]
-    own = [name for name in known if ok[name].isna().any()]
+    frameworks = ok["framework"].astype(str)
+    own = [name for name in known if not ok[name].notna().groupby(frameworks).any().all()]
     shared = [name for name in known if name not in own]
-    label = ok["framework"].astype(str)
+    ok = with_levels(ok, known)
+    label = frameworks
     for name in own:
-        label = label + ok[name].map(lambda level, name=name: "" if missing(level) else f" {name}={level}").astype(str)
+        label = label + ok[name].map(lambda level, name=name: "" if level == NONE else f" {name}={level}").astype(str)
     return shared, ok.assign(variant=label)
+
+
+def with_levels(ok: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The trials with a level for a factor that does not apply, so that it is no reason to leave a trial out."""
+    partial = [name for name in names if ok[name].isna().any()]
+    filled = {name: [NONE if missing(level) else level for level in whole_again(ok[name].tolist())] for name in partial}
+    return ok.assign(**{name: pd.Series(levels, index=ok.index, dtype=object) for name, levels in filled.items()})
 
 
 def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]:
@@ -156,12 +166,13 @@ def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]
             yield rows, "energy_j", f"energy of a trial ({source})", False
 
 
-def _measure(ok: pd.DataFrame, shared: list[str], column: str) -> list[_Estimate]:
+def paired(ok: pd.DataFrame, shared: list[str], column: str) -> list[Estimate]:
+    """Every pair of variants, in pairs of trials that share everything else; `variant` is a column."""
     values = pd.to_numeric(ok[column], errors="coerce")
     rows = ok.assign(value=np.log(values.where(values > 0)))
     variants = sorted(rows["variant"].unique())
     table = rows.groupby([*shared, "replicate", "variant"], sort=False)["value"].mean().unstack("variant")
-    estimates: list[_Estimate] = []
+    estimates: list[Estimate] = []
     for first, second in combinations(variants, 2):
         if {first, second} <= set(table.columns):
             both = table[[first, second]].dropna()
@@ -170,7 +181,7 @@ def _measure(ok: pd.DataFrame, shared: list[str], column: str) -> list[_Estimate
     return estimates
 
 
-def _pair(first: str, second: str, shared: list[str], table: pd.DataFrame, both: pd.DataFrame) -> list[_Estimate]:
+def _pair(first: str, second: str, shared: list[str], table: pd.DataFrame, both: pd.DataFrame) -> list[Estimate]:
     """Two frameworks: over all configurations, then one by one."""
     grouped = _by_configuration(both[first] - both[second], shared)
     means, sizes = grouped.mean(), np.asarray(grouped.size(), dtype=float)
@@ -188,7 +199,7 @@ def _pair(first: str, second: str, shared: list[str], table: pd.DataFrame, both:
     return [
         every,
         *(
-            _Estimate(first, second, _levels(shared, key), log, mean, error, df, int(n), 1)
+            Estimate(first, second, _levels(shared, key), log, mean, error, df, int(n), 1)
             for key, log, mean, error, df, n in columns
         ),
     ]
@@ -200,7 +211,7 @@ def _by_configuration(values: pd.Series[float], shared: list[str]) -> SeriesGrou
 
 def _over_all(
     first: str, second: str, logs: Array, paired: Array, errors: Array, freedom: Array, pool: float, pairs: int
-) -> _Estimate:
+) -> Estimate:
     """The mean over the configurations, with the error that the replicates tell.
 
     Where there is one replicate, what varies between configurations is the only sign of noise.
@@ -212,15 +223,15 @@ def _over_all(
     else:
         error = float(np.std(paired, ddof=1)) / np.sqrt(n) if n > 1 else np.inf
         df = float(n - 1)
-    return _Estimate(first, second, None, float(logs.mean()), float(paired.mean()), error, df, pairs, n)
+    return Estimate(first, second, None, float(logs.mean()), float(paired.mean()), error, df, pairs, n)
 
 
 def _levels(shared: list[str], key: object) -> dict[str, Level]:
     levels = key if isinstance(key, tuple) else (key,)
-    return {name: plain_level(level) for name, level in zip(shared, levels, strict=True)}
+    return {name: plain_level(level) for name, level in zip(shared, levels, strict=True) if level != NONE}
 
 
-def _judged(measure: str, pair: _Estimate, questions: int, unsure: bool, more_is_better: bool) -> Comparison:
+def judged_pair(measure: str, pair: Estimate, questions: int, unsure: bool, more_is_better: bool) -> Comparison:
     """The verdict on one of a family of questions."""
     known = not unsure and pair.freedom > 0 and np.isfinite(pair.error)
     half = float(critical(pair.freedom, questions)) * pair.error if known else None

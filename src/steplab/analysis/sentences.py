@@ -9,6 +9,7 @@ from typing import Literal
 from steplab.analysis.frameworks import speed_measure
 from steplab.analysis.latency_sentences import latency_sentences
 from steplab.analysis.noise import Noise, spread_words
+from steplab.analysis.precision import precision_sentences
 from steplab.analysis.study import Analysis
 from steplab.analysis.summary import Group, Ratio
 from steplab.analysis.training_sentences import praised, throughput_sentence, training_sentences
@@ -18,7 +19,9 @@ from steplab_worker.phases import WORDS
 
 NO_EFFECT = "No factor alone has an effect on the step time that the noise leaves beyond doubt"
 MUCH = 0.8  # of the typical threshold: a smallest one above that is not worth a word of its own
-Evidence = Literal["accuracy", "latency", "configurations", "phases", "scaling", "frameworks", "effects", "noise"]
+Evidence = Literal[
+    "accuracy", "latency", "configurations", "precision", "phases", "scaling", "frameworks", "effects", "noise"
+]
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ def sentences(analysis: Analysis) -> list[Sentence]:
         return [Sentence("No trial of this study has been measured.", "configurations"), advice]
     answers: list[tuple[str, Evidence]] = [
         *_asked(analysis),
+        *((text, "precision") for text in precision_sentences(analysis.precision, analysis.varied)),
         (_where(analysis), "phases"),
         (_scaling(analysis), "scaling"),
         (_effect(analysis), "effects"),

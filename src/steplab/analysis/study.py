@@ -16,6 +16,7 @@ from steplab.analysis.frameworks import Comparison
 from steplab.analysis.latency import Inference, inference
 from steplab.analysis.layers import LayerProfile, layer_profile
 from steplab.analysis.noise import Noise, judge
+from steplab.analysis.precision import PrecisionGain, precision_gains
 from steplab.analysis.ranking import Ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison
 from steplab.analysis.scaling.imbalance import Imbalance, imbalance
@@ -50,6 +51,7 @@ class Analysis:
     training: Training | None = None  # of kind train: time to accuracy, and the curves
     inference: Inference | None = None  # of kind infer: latencies
     dependent: list[Dependent] = field(default_factory=list)  # factors that follow from others, in no configuration
+    precision: list[PrecisionGain] = field(default_factory=list)  # other precisions than float32, the best first
     assumption: str = ""  # what is assumed of the work of a step, where no batch size is known
 
     @property
@@ -112,7 +114,7 @@ def analyse(
         trials=len(trials),
         failed=ended.failed,
         unsupported=ended.unsupported,
-        varied=tuple(name for name in factors if name in trials and trials[name].nunique(dropna=False) > 1),
+        varied=varied_factors(trials, factors),
         scaling=series_of(cells, groups),
         why=answers(cells, judged.pairs),
         unexplained=unexplained(cells),
@@ -121,8 +123,21 @@ def analyse(
         training=None if epochs is None else training(trials, factors, epochs),
         inference=None if iterations is None else inference(trials, factors, iterations),
         dependent=dependent,
+        precision=precision_gains(cells, groups, judged.pairs, judged.precision_means),
         assumption=cells.falling.assumption if cells.unknown_work else "",
     )
+
+
+def varied_factors(trials: pd.DataFrame, factors: Sequence[str]) -> tuple[str, ...]:
+    """The factors that tell configurations apart.
+
+    One with a single level, which does not apply everywhere (the width of one network among several), tells nothing
+    that the others do not.
+    """
+    varied = [name for name in factors if name in trials and trials[name].nunique(dropna=False) > 1]
+    several = [name for name in varied if trials[name].nunique() > 1]
+    told = len(trials[several].drop_duplicates()) if several else 1
+    return tuple(several if told == len(trials[varied].drop_duplicates()) else varied)
 
 
 def _noise(trials: pd.DataFrame, factors: Sequence[str], judged: Verdicts) -> Noise:

@@ -20,6 +20,7 @@ from steplab.analysis.effects.analysis import designed, with_verdicts
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.frameworks import Comparison, framework_pairs, speed_measure
 from steplab.analysis.pairs import Pairs, speedups, verdict_of
+from steplab.analysis.precision import precision_verdicts
 from steplab.analysis.ranking import Ranking, ranking
 from steplab.analysis.scaling.fair_baseline import FairComparison, fair_comparisons, fair_ratios
 from steplab.analysis.statistics.differences import ROUNDING, Difference, critical
@@ -51,6 +52,7 @@ class Verdicts:
     fair: list[FairComparison]  # several workers against one on the same cores
     visible: Visible
     independence: Independence = field(default_factory=Independence)
+    precision_means: Mapping[str, Difference] = field(default_factory=dict)  # of throughputs, against float32
 
     @property
     def fastest(self) -> list[Group]:
@@ -69,7 +71,8 @@ def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFram
     frameworks = framework_pairs(trials, factors)
     comparisons = frameworks.comparisons
     fair = {pair: verdict_of(ratio) for pair, ratio in fair_ratios(cells, groups).items()}
-    specific = {**_same_configuration(cells, comparisons), **fair, **speedups(cells, groups)}
+    precisions = precision_verdicts(cells, trials, factors)
+    specific = {**_same_configuration(cells, comparisons), **fair, **precisions.pairs, **speedups(cells, groups)}
     pairs = Pairs(groups, specific)
     independent = independence(cells.factors, [name for name in cells.keys if name in factors])
     experiment = _reconciled(_told(designed(trials, factors), independent), cells, pairs, comparisons)
@@ -81,6 +84,7 @@ def verdicts(cells: Configurations, groups: Sequence[Group], trials: pd.DataFram
         fair=fair_comparisons(cells, groups),
         visible=_visible(pairs, experiment),
         independence=independent,
+        precision_means=precisions.means,
     )
 
 
@@ -94,7 +98,7 @@ def _framework_pairs(comparisons: Sequence[Comparison], *, real: bool = False) -
 
 def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]) -> dict[tuple[int, int], Difference]:
     """The comparisons of frameworks that are about two single configurations, by their positions."""
-    own = {name for name in cells.keys if any(name not in levels for levels in cells.factors)}
+    own = own_factors(cells)
     places: dict[str, dict[str, int]] = {}
     for at, levels in enumerate(cells.factors):
         if "framework" in levels:
@@ -108,6 +112,14 @@ def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]
             if both is not None:
                 verdicts[both] = pair.speed
     return verdicts
+
+
+def own_factors(cells: Configurations) -> set[str]:
+    """The factors that some framework has none of."""
+    having: dict[object, set[str]] = {}
+    for levels in cells.factors:
+        having.setdefault(levels.get("framework"), set()).update(levels)
+    return {name for name in cells.keys if not all(name in names for names in having.values())}
 
 
 def _both(pair: Comparison, places: Mapping[str, Mapping[str, int]]) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from steplab.api.results.findings import (
     table_rows,
 )
 from steplab.cli._output import console, filled_table, table
-from steplab.cli._question_tables import accuracy_table, latency_table
+from steplab.cli._question_tables import accuracy_table, latency_table, precision_table
 from steplab.cli._why_view import show_why
 from steplab.core.trial import Level
 from steplab.core.units import by, count, rate, seconds, share_span, span
@@ -32,8 +32,8 @@ BARS = "▁▂▃▄▅▆▇█"
 WORTH_SHOWING = 1.005  # an imbalance: below, the column says 1.00 in every row
 FEWEST = 3  # rows of a table, however long they are
 NO_ROOF = (
-    "No roof is known: `steplab roofline` measures that of this machine's CPUs once, for float32 and trials on this "
-    "host alone."
+    "No roof is known: `steplab roofline` measures those of this machine's CPUs once, for float32 and bfloat16 and for "
+    "trials on this host alone."
 )
 WORKERS_OF_A_LAW = 3  # numbers of workers: a line through two points says nothing of a third
 
@@ -93,6 +93,11 @@ def accuracy(view: View) -> None:
 def latency(view: View) -> None:
     """How long inferences take, and their tails."""
     latency_table(view.analysis, view.most)
+
+
+def precision(view: View) -> None:
+    """Steps in another precision against float32, with what the machine's products could gain."""
+    precision_table(view.analysis, view.most)
 
 
 def configurations(view: View) -> None:

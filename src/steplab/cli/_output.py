@@ -33,6 +33,9 @@ ENDLESS = 100_000  # columns of a screen on which everything fits
 ModulesOption = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The folder of one's own code (module:…), which runs.")
 ]
+EnvironmentOption = Annotated[
+    str, typer.Option(metavar="NAME", help="The environment in which code of one's own runs, if not torch.")
+]
 
 
 def command_app(text: str = "") -> typer.Typer:

@@ -1,13 +1,13 @@
-"""The tables of `steplab analyze` that answer what a study's kind asks: time to accuracy, latency."""
+"""The tables of `steplab analyze` that answer what a study asks: time to accuracy, latency, other precisions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steplab.api.results.findings import Analysis, Interval, Latency, TimeToAccuracy
+from steplab.api.results.findings import Analysis, Interval, Latency, PrecisionGain, TimeToAccuracy
 from steplab.cli._output import console, filled_table, table
 from steplab.core.trial import Level
-from steplab.core.units import count, seconds, span
+from steplab.core.units import count, ends, seconds, span
 
 STANDINGS = {"soonest": "soonest", "not told apart": "not told apart", "later": "later",
              "some runs": "some runs only", "not reached": "not reached"}  # fmt: skip
@@ -37,6 +37,29 @@ def _accuracy_row(row: TimeToAccuracy, names: Sequence[str], target: float | Non
         span(*row.seconds.ends) if row.seconds and row.seconds.ends else "",
         f"{row.best.median * 100:.1f} %",
         "" if target is None else STANDINGS[row.standing],
+    ]
+
+
+def precision_table(analysis: Analysis, most: int | None) -> None:
+    """Steps in another precision against float32: time, roof, and the shares of both roofs that products reach."""
+    precisions = {gain.precision for gain in analysis.precision}
+    names = [name for name in analysis.varied if name != "precision" or len(precisions) > 1]
+    columns = [_heading(names), "time", "95 %", "roof", "float32", "reached", "verdict"]
+    rows = [_precision_row(gain, names) for gain in analysis.precision[:most]]
+    title = f"{'/'.join(precisions)} against float32: time, roof of products, shares of both roofs reached"
+    console().print(filled_table(columns, rows, title=title))
+    _rest(len(analysis.precision), most)
+
+
+def _precision_row(gain: PrecisionGain, names: Sequence[str]) -> list[str]:
+    return [
+        "all, on average" if gain.factors is None else _label({**gain.factors, "precision": gain.precision}, names),
+        f"{gain.ratio:.2f}",
+        "" if gain.low is None or gain.high is None else ends(gain.low, gain.high),
+        "" if gain.roof_gain is None else f"{gain.roof_gain:.2f}",
+        "" if gain.usual is None else f"{gain.usual.share:.0%}",
+        "" if gain.reached is None else f"{gain.reached.share:.0%}",
+        gain.verdict,
     ]
 
 

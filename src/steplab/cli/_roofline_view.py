@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from steplab.api.results.roofline_words import sentences
-from steplab.api.results.rooflines import Ceiling, Ceilings, Roofline, RooflinePoint
+from steplab.api.results.rooflines import FLOAT32, Ceiling, Ceilings, Roofline, RooflinePoint
 from steplab.cli._output import console, sentence, table
 from steplab.core.units import count, seconds
 
@@ -28,10 +28,12 @@ def show_ceilings(roofs: Ceilings) -> None:
     out = console()
     sentence(roofs.machine)
     how = f"measured {roofs.date} through {roofs.source}" if roofs.origin == "measured" else f"from {roofs.source}"
-    sentence(f"ceilings {how}")
+    sentence(f"ceilings {how}; caches and memory in B/s")
     names = [level.name for level in max(roofs.rows, key=lambda row: len(row.levels)).levels]
-    columns = ["threads", "FLOP/s", *(f"{name} B/s" for name in names), "ridge", "spread", "others"]
-    out.print(table(columns, [_ceiling_row(row, names) for row in roofs.rows], left=0), width=min(WIDTH, out.width))
+    columns = ["threads", "in", "FLOP/s", *names, "ridge", "spread", "others"]
+    shown = table(columns, [_ceiling_row(row, names) for row in roofs.rows], left=0)
+    shown.padding = (0, 1, 0, 0)
+    out.print(shown, width=min(WIDTH, out.width))
     for note in roofs.notes:
         sentence(f"note: {note}")
 
@@ -42,6 +44,7 @@ def _ceiling_row(row: Ceiling, names: list[str]) -> list[object]:
     spread = f"{row.spread:.0%}" if row.threads else None
     return [
         row.threads or None,
+        row.precision,
         count(row.flops_per_s),
         *(rates.get(n) for n in names),
         f"{row.ridge:.3g}",
@@ -60,10 +63,18 @@ def worth_showing(points: Sequence[RooflinePoint]) -> list[RooflinePoint]:
 
 def show(roofline: Roofline, every: bool) -> None:
     """The points of one configuration as a table, and what they say in a sentence."""
-    out = console()
     threads = roofline.ceiling.threads
     below = f"below the roofs of {threads} thread{'s' * (threads > 1)}" if threads else "below the published roofs"
+    below += f" in {roofline.ceiling.precision}" if roofline.ceiling.precision != FLOAT32 else ""
     sentence(f"\n{roofline.title}; {below}")
+    if roofline.points:
+        _show_points(roofline, every)
+    for text in [*sentences(roofline), *(f"note: {note}" for note in roofline.notes)]:
+        sentence(text)
+
+
+def _show_points(roofline: Roofline, every: bool) -> None:
+    out = console()
     timed = not roofline.estimated
     columns = ["layer", "kind", "pass", "roof", "FLOP/B", *(["time", "FLOP/s", "of roof"] if timed else ["at most"])]
     chosen = list(roofline.points) if every else worth_showing(roofline.points)
@@ -73,8 +84,6 @@ def show(roofline: Roofline, every: bool) -> None:
     if len(chosen) < len(roofline.points):
         left_out = len(roofline.points) - len(chosen)
         out.print(f"{left_out} with less than {SMALL:.0%} of the time each: --all shows them", markup=False)
-    for text in [*sentences(roofline), *(f"note: {note}" for note in roofline.notes)]:
-        sentence(text)
 
 
 def _row(point: RooflinePoint, timed: bool) -> list[object]:

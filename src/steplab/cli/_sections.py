@@ -46,6 +46,10 @@ SECTIONS: dict[str, Section] = {
         findings.utilisation, lambda analysis: any(group.utilisation for group in analysis.groups),
         "neither tokens nor FLOPs of these trials are known",
     ),
+    "precision": Section(
+        findings.precision, lambda analysis: bool(analysis.precision),
+        "no configuration was measured in float32 and in another precision",
+    ),
     "layers": Section(
         findings.layers, lambda analysis: analysis.layers is not None,
         "no layer was timed; set phases = true, and see `steplab env list` for frameworks that can time layers",

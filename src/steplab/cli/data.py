@@ -40,13 +40,16 @@ def make(
     out: Annotated[Path, typer.Option(help="A new folder for the files.")],
     samples: Annotated[int | None, typer.Option(min=1, help="Training samples; test samples in proportion.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 0,
+    text: Annotated[
+        list[Path] | None, typer.Option(metavar="PATH", help="For bytes: real text, a file or a folder; repeatable.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Generate a learnable data set in its original format and layout.
+    """Generate a learnable data set in its original format and layout, or make one of real text.
 
     Example: steplab data make cifar10 --samples 5000 --out cifar10
     """
-    dataset = steplab.make_dataset(name, out, samples, seed)
+    dataset = steplab.make_dataset(name, out, samples, seed, texts=text or ())
     if json:
         print_json(dataset.document())
         return

@@ -40,6 +40,9 @@ def fit(
     ] = "auto",
     penalty: Annotated[str | None, typer.Option(help="none, l1:0.01, l2:0.001, l2:cv …")] = None,
     loss: Annotated[str | None, typer.Option(help="absolute, relative or squared.")] = None,
+    network: Annotated[
+        Path | None, typer.Option(help="A profile of the network that the study varies: its exchange stands for rate.")
+    ] = None,
     option: Annotated[list[str] | None, typer.Option(help="A model's own option, name=value.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the model as JSON.")] = None,
     as_json: JsonOption = False,
@@ -49,6 +52,8 @@ def fit(
     Without --intrinsic, --categorical and --extrinsic names and types of the columns decide.
 
     Example: steplab fit times.csv --target t_iter --intrinsic filters --extrinsic batch_size,workers
+
+    Example: steplab fit runs/demo --model hybrid --extrinsic batch_size,workers --network box.json --out hybrid.json
     """
     given = {key: value for key, value in (("penalty", penalty), ("loss", loss)) if value is not None}
     split = [text.partition("=") for text in option or ()]
@@ -58,7 +63,7 @@ def fit(
         fitted = steplab.fit(
             source, name, target,
             intrinsic=listed(intrinsic), categorical=listed(categorical), extrinsic=listed(extrinsic),
-            options=given | {key: value for key, _, value in split},
+            options=given | {key: value for key, _, value in split}, network=network,
         )  # fmt: skip
         if out is not None:
             fitted.save(out)  # which learns how errors grow outside

@@ -9,7 +9,16 @@ import typer
 import steplab
 from steplab.cli._completion import complete_networks
 from steplab.cli._options import pairs, shape
-from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json, table
+from steplab.cli._output import (
+    EnvironmentOption,
+    JsonOption,
+    ModulesOption,
+    command_app,
+    console,
+    next_step,
+    print_json,
+    table,
+)
 from steplab.core.errors import InputError
 
 app = command_app()
@@ -35,8 +44,11 @@ def inspect(
     strategy: Annotated[str, typer.Option(help="How several workers share a step: sync or sharded.")] = "sync",
     workers: Annotated[int, typer.Option(min=1, max=4096, help="Workers: what each holds and sends.")] = 1,
     optimizer: Annotated[str, typer.Option(help="With --memory: sgd, momentum or adam; sgd unless given.")] = "",
+    precision: Annotated[str, typer.Option(help="With --memory: float32 (unless given) or bfloat16.")] = "",
     within: Annotated[str, typer.Option(help="With --memory: a size, for the largest batch that fits.")] = "",
     modules: ModulesOption = None,
+    environment: EnvironmentOption = "",
+    dataset: Annotated[str, typer.Option(help="Samples of one's own for a module:…, as module:FILE:FUNCTION.")] = "",
     json: JsonOption = False,
 ) -> None:
     """Layers, parameters, FLOPs and bytes of a network; one multiply-add counts as 2 FLOPs. Or what training holds.
@@ -46,16 +58,17 @@ def inspect(
     options = pairs(set_ or [], "--set", "write it like filters=8")
     if memory:
         held = steplab.memory(
-            network, batch, optimizer=optimizer or "sgd", within=within or None, recompute=recompute,
-            strategy=strategy, workers=workers, input_shape=shape(input_), classes=classes or None, options=options,
+            network, batch, optimizer=optimizer or "sgd", precision=precision or "float32", within=within or None,
+            recompute=recompute, strategy=strategy, workers=workers, input_shape=shape(input_),
+            classes=classes or None, options=options, modules=modules, environment=environment, dataset=dataset,
         )  # fmt: skip
         print_json(held.document()) if json else _show_memory(held)
         return
-    if optimizer or within:
-        raise InputError("--optimizer and --within are for --memory")
+    if optimizer or within or precision:
+        raise InputError("--optimizer, --precision and --within are for --memory")
     counted = steplab.inspect(
         network, batch, input_shape=shape(input_), classes=classes or None, options=options, modules=modules,
-        recompute=recompute, strategy=strategy, workers=workers,
+        environment=environment, dataset=dataset, recompute=recompute, strategy=strategy, workers=workers,
     )  # fmt: skip
     if json:
         print_json(counted.document())
@@ -69,7 +82,8 @@ def _show_memory(held: steplab.MemoryReport) -> None:
 
     out, memory = console(), held.memory
     rows = [memory_row(layer) for layer in memory.layers]
-    out.print(f"{memory.network}, batch {memory.batch}, training with {memory.optimizer}, float32", markup=False)
+    numbers = "float32" if memory.precision == "float32" else f"float32 and {memory.precision} mixed"
+    out.print(f"{memory.network}, batch {memory.batch}, training with {memory.optimizer}, {numbers}", markup=False)
     out.print(table(("layer", "kind", "parameters", "activations"), rows, left=2), width=min(80, out.width))
     for what, much in held.lines:
         out.print(f"{what:<17} {much}", markup=False, soft_wrap=True)

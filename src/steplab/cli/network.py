@@ -21,7 +21,7 @@ app = command_app()
 INTERRUPTED = 130
 SOME_FAILED = 3
 LARGEST = 64 << 20
-BAR = 24  # columns of the longest bar
+BAR = 16  # columns of the longest bar
 
 
 @app.command()
@@ -59,9 +59,15 @@ def network(
         print_json(measured.document())
     else:
         _show(measured)
-        next_step(f'{shell("steplab", "predict", "--network", measured.file)} --from DIR --at "nodes=4"')
+        next_step(f'{shell("steplab", "predict", "--network", measured.file)} --from DIR --at "{_at(measured)}"')
     if ended.counts.failed:
         raise typer.Exit(SOME_FAILED)
+
+
+def _at(measured: steplab.MeasuredNetwork) -> str:
+    """A configuration that the profile can tell of: one of a single host knows no other."""
+    between = any(entry.nodes > 1 for entry in measured.profile.ranks)
+    return "nodes=4" if between else f"workers={measured.profile.ranks[-1].ranks},nodes=1"
 
 
 def _given(name: str) -> list[str]:
@@ -79,7 +85,8 @@ def _show(measured: steplab.MeasuredNetwork) -> None:
         for name, piece in measured.pieces
     ]
     show.print(table(["pieces of", "from", "latency", "bytes/s"], pieces, title="latency + bytes/bandwidth"))
-    show.print(f"profile of {profile.framework} ({profile.backend}) in {measured.file}", markup=False, soft_wrap=True)
+    how = f" ({profile.backend})" if profile.backend else ""
+    show.print(f"profile of {profile.framework}{how} in {measured.file}", markup=False, soft_wrap=True)
 
 
 def _rows(collective: Collective) -> list[list[str]]:

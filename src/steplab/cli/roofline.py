@@ -10,7 +10,15 @@ import typer
 import steplab
 from steplab.cli._left_out import tell
 from steplab.cli._options import shape
-from steplab.cli._output import JsonOption, ModulesOption, command_app, console, next_step, print_json
+from steplab.cli._output import (
+    EnvironmentOption,
+    JsonOption,
+    ModulesOption,
+    command_app,
+    console,
+    next_step,
+    print_json,
+)
 
 app = command_app()
 SHOWN = 3
@@ -20,7 +28,7 @@ SHOWN = 3
 def roofline(
     source: Annotated[str, typer.Argument(metavar="[DIR | NETWORK]", help="A study's folder, or a network.")] = "",
     machine: Annotated[str, typer.Option(help="A machine file instead of this machine: a100, FILE.toml, …")] = "",
-    precision: Annotated[str, typer.Option(help="Which peak of the machine file: fp32, tf32_tensor, …")] = "fp32",
+    precision: Annotated[str, typer.Option(help="Which peak: of a machine file, or bfloat16 here.")] = "fp32",
     batch: Annotated[int, typer.Option(min=1, max=2**31, help="Samples in a batch, for a NETWORK.")] = 16,
     input_: Annotated[str, typer.Option("--input", help="Shape of a sample, for a NETWORK, e.g. 3x64x64.")] = "",
     threads: Annotated[int, typer.Option(min=0, help="Threads, for a NETWORK on this machine; 0 is all.")] = 0,
@@ -29,6 +37,7 @@ def roofline(
         bool, typer.Option("--all", help=f"Show all layers, and all configurations, not {SHOWN}.")
     ] = False,
     modules: ModulesOption = None,
+    environment: EnvironmentOption = "",
     remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure this machine's ceilings anew.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,7 +53,7 @@ def roofline(
     if out is not None:
         check_page(out)
     sample = shape(input_)
-    drawn = _drawn(source, machine, precision, batch, sample, threads, modules, remeasure)
+    drawn = _drawn(source, machine, precision, batch, sample, threads, modules, environment, remeasure)
     tell(drawn.unreadable)
     if out is not None:
         drawn.write(out)
@@ -60,7 +69,7 @@ def roofline(
 
 def _drawn(
     source: str, machine: str, precision: str, batch: int, sample: tuple[int, ...] | None, threads: int,
-    modules: Path | None, remeasure: bool,
+    modules: Path | None, environment: str, remeasure: bool,
 ) -> steplab.Rooflines:  # fmt: skip
     """The rooflines, with a bar while this machine is measured."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -70,7 +79,8 @@ def _drawn(
         task = bar.add_task("measuring the ceilings of this machine", total=1.0, visible=False)
         return steplab.roofline(
             source, machine, precision=precision, batch=batch, input_shape=sample, threads=threads, modules=modules,
-            remeasure=remeasure, progress=lambda share: bar.update(task, completed=share, visible=share < 1.0),
+            environment=environment, remeasure=remeasure,
+            progress=lambda share: bar.update(task, completed=share, visible=share < 1.0),
         )  # fmt: skip
 
 

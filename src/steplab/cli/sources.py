@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from steplab.core.units import seconds as shown
 app = command_app()
 INTERRUPTED = 130
 SOME_FAILED = 3
-SIZE, EXECUTOR = "laptop", "local"
+SIZE, SMOKE, EXECUTOR = "laptop", "smoke", "local"
 OUT, STUDIES, PAGES = Path("runs/sources"), Path("studies"), Path("docs/sources")
 
 
@@ -31,6 +32,7 @@ def sources(
     studies: Annotated[Path, typer.Option(help="The folder with the study files.")] = STUDIES,
     pages: Annotated[Path, typer.Option(help="The folder of the pages and of their tables.")] = PAGES,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Run nothing; fill the pages from stored tables.")] = False,
+    chosen: Annotated[str, typer.Option("--table", help="Then show this table of the page; with one --only.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Run the sources' studies one after the other, or go on where that stopped; then fill their pages.
@@ -42,15 +44,18 @@ def sources(
     """
     if listing and rebuild:
         raise typer.BadParameter("give --list or --rebuild, one of the two")
+    names = only or []
+    if chosen:
+        _expect_one(names, size, chosen)
     if listing:
-        _show_plans(steplab.source_plans(only or (), size, out=out, studies=studies, executor=executor), as_json)
+        _show_plans(steplab.source_plans(names, size, out=out, studies=studies, executor=executor), as_json)
         return
     if rebuild:
-        _show_pages(steplab.rebuild_pages(pages), as_json)
+        _show_pages(steplab.rebuild_pages(pages), as_json, _rows(names, chosen, size, pages))
         return
     with listening(_stopping) as stop:
         ended = steplab.reproduce(
-            only or (),
+            names,
             size,
             out=out,
             studies=studies,
@@ -60,11 +65,9 @@ def sources(
             stop=stop,
             tell=_note,
         )
-    if as_json:
-        print_json(ended.document())
-    else:
-        _show(ended)
-    _leave(ended, _again(only or [], size, out, executor, studies, pages))
+    whole = bool(chosen) and not any(run.left for run in ended.runs)
+    _show(ended, as_json, _rows(names, chosen, size, pages) if whole else [])
+    _leave(ended, _again(names, size, out, executor, studies, pages))
 
 
 def _again(only: list[str], size: str, out: Path, executor: str, studies: Path, pages: Path) -> str:
@@ -121,15 +124,49 @@ def _show_plans(plans: list[steplab.SourcePlan], as_json: bool) -> None:
     console().print(f"estimated time of all: {shown(sum(planned.seconds for planned in plans))}")
 
 
-def _show_pages(written: tuple[Path, ...], as_json: bool) -> None:
+def _expect_one(names: list[str], size: str, chosen: str) -> None:
+    """A table is one source's, and of numbers that mean something."""
+    if len(names) != 1 or size == SMOKE:
+        raise typer.BadParameter("--table goes with one --only, and not with --size smoke")
+    steplab.expect_source_table(names[0], chosen)
+
+
+def _rows(names: list[str], chosen: str, size: str, pages: Path) -> list[dict[str, object]]:
+    """The rows of the chosen table, if one is chosen."""
+    if not chosen:
+        return []
+    own = steplab.source_table(names[0], chosen, size, pages=pages)
+    return [dict(zip(own.columns, row, strict=True)) for row in own.itertuples(index=False)]
+
+
+def _show_rows(rows: list[dict[str, object]]) -> None:
+    if rows:
+        columns = list(rows[0])
+        left = sum(isinstance(value, str) for value in rows[0].values())
+        cells = [[_number(value) for value in row.values()] for row in rows]
+        console().print(table(columns, cells, left=left))
+
+
+def _number(value: object) -> object:
+    """A cell with four digits; none for what is not known."""
+    if not isinstance(value, float):
+        return value
+    return None if math.isnan(value) else f"{value:.4g}"
+
+
+def _show_pages(written: tuple[Path, ...], as_json: bool, rows: list[dict[str, object]]) -> None:
     if as_json:
-        print_json({"pages": [str(page) for page in written]})
+        print_json({"pages": [str(page) for page in written], **({"table": rows} if rows else {})})
         return
     names = ", ".join(page.name for page in written)
     console().print(f"written: {names}" if written else "all pages are as their tables say", markup=False)
+    _show_rows(rows)
 
 
-def _show(ended: steplab.Reproduction) -> None:
+def _show(ended: steplab.Reproduction, as_json: bool, rows: list[dict[str, object]]) -> None:
+    if as_json:
+        print_json({**ended.document(), **({"table": rows} if rows else {})})
+        return
     screen = console()
     for run in ended.runs:
         for counts in run.studies:
@@ -137,4 +174,5 @@ def _show(ended: steplab.Reproduction) -> None:
         for claim in run.claims:
             screen.print(f"{claim.question} {claim.verdict}. {claim.sentence}", markup=False, soft_wrap=True)
     if ended.pages:
-        _show_pages(ended.pages, as_json=False)
+        _show_pages(ended.pages, False, [])
+    _show_rows(rows)

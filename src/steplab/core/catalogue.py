@@ -170,7 +170,11 @@ def build_network(
     >>> build_network("lenet5").parameters
     61706
     """
-    network_module(name)  # what is wrong with its file is one sentence
+    known = network_options(name)  # what is wrong with its file is one sentence
+    for option, value in (options or {}).items():
+        # Records and models are other people's: a billion layers would be built for ever.
+        if option in known and (problem := known[option].problem(value)):
+            raise GraphError(f"{option} = {value!r} {problem}")
     try:
         return networks.build(name, options, input_shape, classes, network_file(name))
     except (GraphError, InputError):

@@ -1,6 +1,6 @@
-"""A study's own code: which functions of the user's a trial names, and what identifies them.
+"""A study's own code: which functions and ONNX files of the user's a trial names, and what identifies them.
 
-A trial that runs code of one's own has two more entries in its configuration, which no study writes: `code`, the hash
+A trial that runs what is one's own has two more entries in its configuration, which no study writes: `code`, the hash
 of that code, and with a data set of one's own `sample`, what its samples look like. So another network is another
 trial, and how a data set's samples look is known from a record without running code.
 """
@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from steplab.core.errors import InputError
 from steplab.core.trial import Config, Level
@@ -20,7 +20,8 @@ from steplab_worker.data import Spec
 
 MODULE = "module:"  # the prefix of a user's own function, module:package.module:function
 FORM = re.compile(r"module:[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
-FRAMEWORK = "torch"  # the one that runs it
+ONNX = "onnx:"  # the prefix of a user's own network in a file, onnx:FILE
+RUNS_IN = {MODULE: "torch", ONNX: "onnxruntime"}  # the framework that runs what is one's own
 FACTORS = ("network", "dataset", "step")  # of which a level may be one's own
 CODE, SAMPLE = "code", "sample"
 INSTALLED = "installed:"  # before the name of a module that is not in the study's folder
@@ -28,20 +29,40 @@ _DIGITS = 12
 
 
 def is_own(level: object) -> bool:
-    """Whether a level names code of the user's.
+    """Whether a level names code, or a file, of the user's.
 
-    >>> is_own("module:net:make"), is_own("lenet5")
-    (True, False)
+    >>> is_own("module:net:make"), is_own("onnx:net.onnx"), is_own("lenet5")
+    (True, True, False)
     """
-    return isinstance(level, str) and level.startswith(MODULE)
+    return isinstance(level, str) and level.startswith(tuple(RUNS_IN))
+
+
+def is_file(level: object) -> bool:
+    """Whether a level names a network in an ONNX file."""
+    return isinstance(level, str) and level.startswith(ONNX)
+
+
+def runs_in(level: str) -> str:
+    """The framework that runs what a level of one's own names.
+
+    >>> runs_in("onnx:net.onnx")
+    'onnxruntime'
+    """
+    return next(framework for prefix, framework in RUNS_IN.items() if level.startswith(prefix))
 
 
 def form_problem(level: str) -> str:
-    """What is wrong with how a level names a function, or an empty string.
+    """What is wrong with how a level names a function or a file, or an empty string.
 
     >>> form_problem("module:net.py:make")
     "must look like 'module:file:function', without '.py'"
+    >>> form_problem("onnx:../net.onnx")
+    "must name a file in the study's folder, 'onnx:net.onnx'"
     """
+    if is_file(level):
+        path = PurePosixPath(level.removeprefix(ONNX))
+        inside = path.name and not path.is_absolute() and ".." not in path.parts
+        return "" if inside else "must name a file in the study's folder, 'onnx:net.onnx'"
     if FORM.fullmatch(level) and ".py:" not in level:
         return ""
     return "must look like 'module:file:function', " + ("without '.py'" if ".py:" in level else "dots between folders")
@@ -61,17 +82,22 @@ class CodeUse:
         """The functions of the user's."""
         return tuple(level for level in (self.network, self.dataset, self.step) if is_own(level))
 
+    @property
+    def framework(self) -> str:
+        """The one that runs it."""
+        return runs_in(self.own[0])
+
 
 def code_use(config: Config) -> CodeUse | None:
-    """The code of the user's that a trial runs; None if it runs none.
+    """The code of the user's that a trial runs; None if it runs none, or names some that its framework does not run.
 
     >>> code_use({"framework": "torch", "network": "module:net:make"}).own
     ('module:net:make',)
     """
-    levels = {"network": "lenet5", "dataset": "mnist", "step": "", "environment": "", "framework": FRAMEWORK}
+    levels = {"network": "lenet5", "dataset": "mnist", "step": "", "environment": "", "framework": RUNS_IN[MODULE]}
     levels |= {name: str(config[name]) for name in levels if name in config}
     use = CodeUse(*(levels[name] for name in (*FACTORS, "environment")))
-    return use if use.own and levels["framework"] == FRAMEWORK else None
+    return use if {runs_in(level) for level in use.own} == {levels["framework"]} else None
 
 
 @dataclass(frozen=True)
@@ -136,7 +162,8 @@ NO_CODE = OwnCode()
 
 def _digest(file: Path) -> str:
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError:
         return ""
 

@@ -5,7 +5,8 @@ Format history
 2  mode `overlap`, t_md, epochs, what GPUs did, throttling, clock offsets; all optional, so that 1 stays readable
 3  the environment variables that the ranks saw, steplab among the versions; optional, so that 2 stays readable
 4  several hosts: each one's machine, versions and other programs, each rank's place; optional, so that 3 stays readable
-   since then, optional too: `choice`, why an adaptive design chose the trial; what each rank's framework compiled
+   since then, optional too: `choice`, why an adaptive design chose the trial; what each rank's framework compiled;
+   what its process had before the trial, and what its framework tells of its arrays
 """
 
 from __future__ import annotations
@@ -89,6 +90,15 @@ class Gpu(_Part):
     watts: float | None = None
 
 
+class HeldBytes(_Part):
+    """What a framework itself tells of its arrays; none of what it cannot."""
+
+    parameters: Finite | None = None
+    state: Finite | None = None  # of the optimiser
+    peak: Finite | None = None  # the most that arrays took on the device
+    reserved: Finite | None = None  # the most that its allocator had of the device
+
+
 class Rank(_Part):
     """What one rank measured and used."""
 
@@ -107,6 +117,8 @@ class Rank(_Part):
     device: str | None = None  # that its placement gave it; empty: the framework's choice
     compile_s: Seconds | None = None  # that its framework compiled, where it can tell
     recompiled: list[str] = []  # why it compiled once more, for each time
+    before_bytes: Finite | None = None  # what its process had before the trial: the framework, mostly
+    held: HeldBytes | None = None  # what its framework can tell of its arrays
 
 
 class Host(_Part):

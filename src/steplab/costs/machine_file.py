@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from steplab.core.errors import InputError, nearest
 from steplab.core.parsing import parsing, read_text
-from steplab.costs.roofs import Ceiling, Ceilings, Level
+from steplab.costs.roofs import FLOAT32, Ceiling, Ceilings, Level
 
 MAX_BYTES = 1 << 20
 Rate = Annotated[float, Field(gt=0, lt=1e30, allow_inf_nan=False)]
@@ -69,7 +69,8 @@ def read_machine(machine: str, precision: str = "fp32") -> Ceilings:
         hint = nearest(precision, machine_file.flops_per_s)
         raise InputError(f"there is no peak for the precision {precision!r}", where=where, hint=hint)
     levels = tuple(_level(memory) for memory in machine_file.memory)
-    row = Ceiling(0, machine_file.flops_per_s[precision], levels)
+    named = FLOAT32 if precision == "fp32" else precision
+    row = Ceiling(0, machine_file.flops_per_s[precision], levels, precision=named)
     return Ceilings(f"{machine_file.name}, {precision}", (row,), "file", machine_file.source)
 
 

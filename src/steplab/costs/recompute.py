@@ -39,7 +39,7 @@ def _needed(run: Sequence[Operation], places: dict[str, str]) -> set[str]:
     for op in run:
         keeps = RULES[op.kind](op)
         kept |= {places[op.inputs[at]] for at in keeps.inputs}
-        needed |= {op.name} if keeps.output or keeps.own else set()
+        needed |= {op.name} if keeps.output or keeps.elements or keeps.bytes else set()
     for op in reversed(run):
         if op.name in needed or places[op.name] in kept:
             needed |= {op.name, *op.inputs}

@@ -15,6 +15,7 @@ from typing import Literal
 Bound = Literal["compute", "bandwidth"]
 COMPUTE = "compute"
 MEMORY = "DRAM"
+FLOAT32 = "float32"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Ceiling:
     levels: tuple[Level, ...]
     spread: float = 0.0  # the larger of the spreads of sgemm and of main memory; a share
     others: float | None = None  # share of the machine's CPU that other programs took meanwhile
+    precision: str = FLOAT32  # of the products that the arithmetic roof is that of
 
     @property
     def bytes_per_s(self) -> float:
@@ -51,7 +53,10 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The ceilings of one machine: measured here, or taken from a machine file."""
+    """The ceilings of one machine: measured here, or taken from a machine file.
+
+    Of the rows those in the precision of the first come first, in which everything else is told unless asked for.
+    """
 
     machine: str
     rows: tuple[Ceiling, ...]
@@ -60,15 +65,30 @@ class Ceilings:
     date: str = ""
     notes: tuple[str, ...] = ()
 
-    def row(self, threads: int) -> Ceiling:
-        """The roofs that bound so many threads.
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Those in which the arithmetic roof is known."""
+        return tuple(dict.fromkeys(row.precision for row in self.rows))
+
+    def of(self, precision: str) -> tuple[Ceiling, ...]:
+        """The rows in a precision."""
+        return tuple(row for row in self.rows if row.precision == precision)
+
+    @property
+    def most_threads(self) -> int:
+        """The most threads that there are roofs for."""
+        return max(row.threads for row in self.rows)
+
+    def row(self, threads: int, precision: str = "") -> Ceiling:
+        """The roofs that bound so many threads, in a precision if they are known in it, else in the usual one.
 
         A roof must not be too low: between two measured rows the larger counts, and more threads are never slower
         than fewer, because some of them can stay idle.
         """
-        enough = [row.threads for row in self.rows if row.threads >= threads]
-        most = min(enough) if enough else max(row.threads for row in self.rows)
-        rows = [row for row in self.rows if row.threads <= most]
+        known = self.of(precision) or self.of(self.rows[0].precision)
+        enough = [row.threads for row in known if row.threads >= threads]
+        most = min(enough) if enough else max(row.threads for row in known)
+        rows = [row for row in known if row.threads <= most]
         top = max(rows, key=lambda row: row.threads)
         levels = tuple(replace(_fastest(level.name, rows), capacity=level.capacity) for level in top.levels)
         return replace(top, flops_per_s=max(row.flops_per_s for row in rows), levels=levels)

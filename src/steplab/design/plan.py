@@ -139,9 +139,10 @@ def plan(study: Study, own_code: OwnCode = NO_CODE) -> Plan:
     if own_code.identities:
         kept = kept.extended(CODE_FACTORS, own_code.entries)
     _check(study, kept)
-    return Plan(
-        kept, Blocks(len(kept), study.design, _replicates(study.design)), _shortage(study, len(drawn), len(kept))
-    )
+    together = study.design.together
+    plots = kept.distinct(together).which if together else None
+    order = Blocks(len(kept), study.design, _replicates(study.design), plots)
+    return Plan(kept, order, _shortage(study, len(drawn), len(kept)))
 
 
 def _replicates(design: Design) -> int:

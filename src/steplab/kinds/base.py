@@ -107,7 +107,12 @@ class TrialKind:
 
     def iterations(self, resolved: Resolved) -> int:
         """About how many iterations a trial takes, for a guess at its time."""
-        return WARMUP_ITERATIONS + self.measure.iterations * (2 if self.measure.phases else 1)
+        return self.warmup_iterations + self.measure.iterations * (2 if self.measure.phases else 1)
+
+    @property
+    def warmup_iterations(self) -> int:
+        """How many iterations come first: as many as the study says, or about as many as it usually takes."""
+        return WARMUP_ITERATIONS if self.measure.warmup == "auto" else self.measure.warmup
 
     def job_part(self, resolved: Resolved, samples: int | None, checkpoints: Path) -> dict[str, Level]:
         """What only ranks of this kind are told: the size of the training split, if files are read, and a folder."""
@@ -120,12 +125,13 @@ class TrialKind:
 
 def own_code_refused(resolved: Resolved, learns: bool) -> str:
     """Why code of one's own cannot be run with a framework and a strategy, or an empty string."""
-    if resolved.framework != own_code.FRAMEWORK:
-        own = [what for what in ("network", "dataset") if own_code.is_own(getattr(resolved, what))]
-        return f"a {own[0].replace('dataset', 'data set')} of one's own runs in PyTorch only" if own else ""
+    for what, level in (("network", resolved.network), ("data set", resolved.dataset)):
+        if own_code.is_own(level) and (able := own_code.runs_in(level)) != resolved.framework:
+            owned = "an ONNX file" if own_code.is_file(level) else f"a {what} of one's own"
+            return f"{owned} runs in {catalogue.framework(able).title} only"
     if learns and resolved.strategy == "sharded" and own_code.is_own(resolved.network):
         return "which blocks a network of one's own has is not known, so its parameters are not sharded"
-    if learns and resolved.framework_options["step"] and resolved.accumulate > 1:
+    if learns and resolved.framework_options.get("step") and resolved.accumulate > 1:
         return "a training step of one's own updates the weights itself, so steps cannot be accumulated"
     return ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steplab.core.resolution import Resolved
-from steplab.kinds.base import WARMUP_ITERATIONS, TrialKind
+from steplab.kinds.base import TrialKind
 
 
 class InferKind(TrialKind):
@@ -17,7 +17,7 @@ class InferKind(TrialKind):
 
     def iterations(self, resolved: Resolved) -> int:
         """One mode, whatever the study says of phases."""
-        return WARMUP_ITERATIONS + self.measure.iterations
+        return self.warmup_iterations + self.measure.iterations
 
 
 KIND = InferKind

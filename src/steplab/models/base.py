@@ -22,6 +22,7 @@ from steplab.core.parsing import parsing
 from steplab.models import model_name, provider
 from steplab.models.columns.input_table import array_names, asked_table, fitting_table, group_codes, target_vector
 from steplab.models.columns.roles import Names, Roles, canonical_order, features, names, roles_for
+from steplab.models.columns.setting import Setting, saved_setting
 from steplab.models.formulas.formula import Formula
 from steplab.models.held_out.calibration import Interval, calibrated, interval_from
 from steplab.models.held_out.extrapolation import (
@@ -44,7 +45,8 @@ __all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers
 
 FORMAT = "steplab-model"
 # 1: first version. Optional since: `provider` (the package of a model from outside), `features` (the number of
-# columns of an array), `growth` (rates at which intervals widen outside; without it by a fixed rule).
+# columns of an array), `growth` (rates at which intervals widen outside; without it by a fixed rule), `setting` (what
+# the study held fixed).
 VERSION = 1
 ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
 
@@ -93,6 +95,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     _seen: Rows  # what the fit has seen, for what is learned of it later
     target_: str
     rows_: int
+    study_setting_: Setting | None = None  # what a study held fixed; unknown of a table
     order_known_: bool  # whether an array's columns can be told by their order
 
     def __init__(self, intrinsic: Names = (), categorical: Names = (), extrinsic: Names = ()) -> None:
@@ -187,7 +190,12 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit to the rows of a table; rows of one group (replicates, epochs of a run) are not independent."""
-        for part in ("interval_", "growth_", "_seen"):  # a fit that fails leaves no half of the one before
+        for part in (
+            "interval_",
+            "growth_",
+            "_seen",
+            "study_setting_",
+        ):  # a fit that fails leaves no half of the one before
             self.__dict__.pop(part, None)
         frame, target, group = self._checked(X, y, groups)
         with one_thread():
@@ -258,6 +266,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         package = provider(self.name())
         if package is not None:
             optional["provider"] = package
+        if self.study_setting_ is not None:
+            optional["setting"] = dict(self.study_setting_)
         return {
             "format": FORMAT, "version": VERSION, "model": self.name(), "options": options,
             "target": self.target_, "rows": self.rows_,
@@ -296,6 +306,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         model.interval_ = interval_from(document["interval"])
         model.growth_ = saved_rates(document.get("growth"), model.roles_.numeric)
         model.target_, model.rows_ = str(document["target"]), int(document["rows"])
+        model.study_setting_ = saved_setting(document.get("setting"))
         require_finite(document["state"])
         model._restore(document["state"])
         return model

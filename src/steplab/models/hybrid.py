@@ -97,7 +97,7 @@ class Hybrid(PerformanceModel):
         if parts.workers and frame[parts.workers].max() <= 1:
             parts = Parts("", parts.batch, "")
         if parts.batch and frame[parts.batch].min() <= 0:
-            parts = Parts(parts.workers, "", parts.nodes, parts.shared)
+            parts = replace(parts, batch="")
         others = [name for name in self.roles_.numeric if name not in parts.columns]
         further = tuple(physics.factors(frame, others, self.levels_))
         if not parts.workers or parts.shared or self.scaling:
@@ -204,7 +204,7 @@ class Hybrid(PerformanceModel):
         kinds = {kind: True for kind in ("linear", "contended") if getattr(self.law_, kind)}
         flat = {} if self.flat_ is None else {"flat": self.flat_.to_document()}
         return {
-            "parts": asdict(self.law_.parts), "factors": [asdict(factor) for factor in self.law_.factors],
+            "parts": self.law_.parts.document(), "factors": [asdict(factor) for factor in self.law_.factors],
             "theta": self.theta_.tolist(), "errors": self.errors_.tolist(),
             "correction": {
                 "points": self.correction_.points.tolist(), "weights": self.correction_.weights.tolist(),

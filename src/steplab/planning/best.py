@@ -10,8 +10,10 @@ import pandas as pd
 
 from steplab.core.errors import InputError, allowed
 from steplab.core.units import seconds as shown
+from steplab.core.units import size
 from steplab.models.base import PerformanceModel
 from steplab.planning.candidates import Values, candidates, expect_near
+from steplab.planning.counted_memory import COUNTED, counted_memory
 from steplab.planning.estimate import Estimate, estimates, ratio
 from steplab.planning.job import Job, require_step_time
 from steplab.planning.machines import Prices
@@ -68,6 +70,9 @@ def plan_best(
         raise InputError(f"there is nothing to minimise called {minimise!r}", hint=allowed(AIMS))
     frame = expect_near(model, candidates(model, given))
     told = _quantities(model, frame, job, prices, also)
+    counts = "memory_bytes" not in told and any(_quantity(limit.name) == "memory_bytes" for limit in within)
+    if counts:
+        told["memory_bytes"] = counted_memory(model, frame)
     if minimise not in told:
         raise InputError(f"{minimise} cannot be told", hint=_MISSING[minimise])
     names = [*frame.columns, *told, *(alias for alias, name in ALIASES.items() if name in told)]
@@ -78,6 +83,7 @@ def plan_best(
     stated = () if job is None else job.assumptions(model)
     if "energy" in told and not any(other.target_ in ("energy_j", "energy") for other in also):
         stated += ("energy is what the price list says that nodes draw, times the time: estimated, not measured",)
+    stated += (COUNTED,) if counts else ()
     return BestPlan(minimise, rows, len(frame), int(kept.sum()), why, stated, prices.currency if prices else "")
 
 
@@ -101,9 +107,12 @@ def _quantities(
         if prices is not None:
             told |= _prices(model, frame, prices, workers, told["t_epoch"])
     for other in also:
-        name = ALIASES.get(other.target_, other.target_)
-        told[name] = estimates(other, _known_to(other, frame))
+        told[_quantity(other.target_)] = estimates(other, _known_to(other, frame))
     return told
+
+
+def _quantity(name: str) -> str:
+    return ALIASES.get(name, name)
 
 
 def _prices(
@@ -131,7 +140,7 @@ def _known_to(other: PerformanceModel, frame: pd.DataFrame) -> pd.DataFrame:
 def _values(frame: pd.DataFrame, told: Mapping[str, list[Estimate]], name: str) -> Array:
     if name in frame.columns:
         return frame[name].to_numpy()
-    return np.array([estimate.value for estimate in told[ALIASES.get(name, name)]])
+    return np.array([estimate.value for estimate in told[_quantity(name)]])
 
 
 def _feasible(frame: pd.DataFrame, told: Mapping[str, list[Estimate]], within: Sequence[Limit]) -> Array:
@@ -146,8 +155,11 @@ def _feasible(frame: pd.DataFrame, told: Mapping[str, list[Estimate]], within: S
         if rest.any():
             raise InputError(_in_the_way(limit, _values(frame, told, limit.name)[rest], within), where="within",
                              hint="loosen it, or let other factors vary")  # fmt: skip
-    what = f"no configuration keeps {' and '.join(limit.text for limit in within)}, nor all of them but one"
-    raise InputError(what, where="within", hint="drop limits one by one to see what is possible")
+    alone = [_in_the_way(limit, _values(frame, told, limit.name), [limit])
+             for limit, mask in zip(within, masks, strict=True) if not mask.any()]  # fmt: skip
+    together = " and ".join(limit.text for limit in within)
+    what = "; ".join(alone) or f"no configuration keeps {together}, nor all of them but one"
+    raise InputError(what, where="within", hint="drop or loosen limits one by one to see what is possible")
 
 
 def _in_the_way(limit: Limit, values: Array, within: Sequence[Limit]) -> str:
@@ -157,8 +169,13 @@ def _in_the_way(limit: Limit, values: Array, within: Sequence[Limit]) -> str:
         seen = ", ".join(sorted(set(map(str, values))))
         return f"nothing keeps {limit.text}: {scope}{limit.name} is {seen}"
     nearest = float(values[np.argmin(limit.shortfall(values))])
-    written = shown(nearest) if limit.name in TIMES else f"{nearest:.4g}"
-    return f"nothing keeps {limit.text}: {scope}the nearest possible {limit.name} is {written}"
+    return f"nothing keeps {limit.text}: {scope}the nearest possible {limit.name} is {_written(limit.name, nearest)}"
+
+
+def _written(name: str, value: float) -> str:
+    if name in TIMES:
+        return shown(value)
+    return size(value) if _quantity(name) == "memory_bytes" else f"{value:.4g}"
 
 
 def _rows(
@@ -202,7 +219,7 @@ def _front(told: Mapping[str, list[Estimate]], order: Array) -> set[int]:
 
 def _why(rows: Sequence[BestRow], minimise: str, looked_at: int, feasible: int) -> str:
     best, tied = rows[0].estimates[minimise], sum(row.tied for row in rows) - 1
-    value = shown(best.value) if minimise in TIMES else f"{best.value:.4g}"
+    value = _written(minimise, best.value)
     doubt = f"{tied} more cannot be told from it" if tied else "no other comes near it"
     left = "" if feasible == looked_at else f", {looked_at - feasible} of {looked_at} break a limit"
     return f"the least {minimise} is {value}; {doubt}{left}"

@@ -53,8 +53,9 @@ def plan_deadline(
     """What meets a deadline, by the model's intervals; those that surely do, the cheapest first."""
     require_step_time(model)
     expect_positive(by_s, "the deadline in seconds", "give a time such as 24h")
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence:g}", hint="allowed: a probability such as 0.9")
+    if not 0 < confidence <= SUREST:
+        hint = f"allowed: a probability such as 0.9, up to {SUREST:g}: nothing is promised more surely than that"
+        raise InputError(f"confidence is {confidence:g}", hint=hint)
     frame = expect_near(model, candidates(model, given))
     steps, fixed = job.steps(model, frame), job.fixed_s()
     if by_s <= fixed:
@@ -110,14 +111,19 @@ def _why(
     model: PerformanceModel, frame: pd.DataFrame, job: Job, steps: Array, ranked: Sequence[DeadlineRow], by_s: float,
     confidence: float,
 ) -> str:  # fmt: skip
-    sure = [row for row in ranked if row.probability >= confidence]
+    sure, wish = [row for row in ranked if row.probability >= confidence], _percent(confidence)
     if sure:
         least = "cheapest" if sure[0].cost is not None else "one with the fewest workers"
         told = f"the {least} comes first and takes {shown(sure[0].total_s.value)}"
-        return f"{len(sure)} of {len(ranked)} configurations end within {shown(by_s)} with {confidence:.0%}; {told}"
+        return f"{len(sure)} of {len(ranked)} configurations end within {shown(by_s)} with {wish}; {told}"
     possible = shown(_possible(model, frame, job, steps, confidence))
-    best = f"the likeliest does with {ranked[0].probability:.0%}"
-    return f"no configuration ends within {shown(by_s)} with {confidence:.0%}: {best}; {possible} would be possible"
+    best = f"the likeliest does with {_percent(ranked[0].probability)}"
+    return f"no configuration ends within {shown(by_s)} with {wish}: {best}; {possible} would be possible"
+
+
+def _percent(probability: float) -> str:
+    """Never 100 % of what is less sure."""
+    return f"{100 * probability:.3g}%"
 
 
 def _possible(model: PerformanceModel, frame: pd.DataFrame, job: Job, steps: Array, confidence: float) -> float:

@@ -38,6 +38,8 @@ class Job:
 
     def __post_init__(self) -> None:
         for name in ("samples", "epochs", "validation_samples"):
+            if not isinstance(getattr(self, name), int | float | np.number):
+                raise ModelError(f"{name} is {getattr(self, name)!r}", hint="give a number, e.g. 60000")
             if getattr(self, name) > MOST:
                 raise ModelError(f"{name} is more than any job has", hint=f"allowed: at most {MOST:g}")
         expect_positive(self.samples, "the number of samples", "give the samples of an epoch, e.g. 1281167")
@@ -45,6 +47,8 @@ class Job:
         for name in ("validation_samples", "startup_s", "checkpoint_s"):
             if getattr(self, name) < 0:
                 raise ModelError(f"{name} is {getattr(self, name):g}", hint="allowed: 0 or more")
+        if self.batch_size is not None:
+            expect_positive(self.batch_size, "the batch of a worker", "give 1 sample or more")
 
     def scale(self, model: PerformanceModel, frame: pd.DataFrame) -> tuple[Array, Array]:
         """Workers, and samples of one iteration of all of them, of each configuration."""

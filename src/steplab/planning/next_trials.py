@@ -15,6 +15,7 @@ from steplab.planning.adaptive.space import Space
 from steplab.planning.candidates import spread_values
 
 MOST = 2048  # configurations to choose from
+MOST_TRIALS = 500  # chosen at once
 FEWEST = 4  # trials from which something can be told
 Level = str | float
 
@@ -50,6 +51,10 @@ def plan_next(
         raise InputError(f"there is no aim {aim!r}", hint=allowed(AIMS))
     if trials < 1:
         raise InputError(f"a budget of {trials} trials measures nothing", hint="give 1 or more")
+    if trials > MOST_TRIALS:
+        raise InputError(f"{trials:,} trials are more than can be chosen at once", hint=f"allowed: up to {MOST_TRIALS}")
+    if aim == "compare" and not 0 < difference < math.inf:
+        raise InputError(f"a difference of {difference:g} cannot be seen", hint="give one above 0, such as 0.05")
     if len(y) < FEWEST:
         raise NotEnoughData(f"{len(y)} trials tell nothing of the others", hint=f"measure at least {FEWEST}")
     if (y <= 0).any():
@@ -57,6 +62,9 @@ def plan_next(
     space = Space(X.drop_duplicates(ignore_index=True) if aim == "compare" else _candidates(X, seed))
     if not (space.numeric or space.categorical):
         raise InputError("no factor varies in what was measured", hint="measure a second level of one of them")
+    if aim == "scaling" and not space.workers:
+        told = ", ".join((*space.numeric, *space.categorical))
+        raise InputError("no factor counts workers, so there is no scaling to learn", hint=f"what varies is {told}")
     observed = _observed(space, X, y, seconds)
     wish = Aim(aim, tolerance=1e-12, matters=difference, trials=len(y) + trials, replicates=len(y) + trials,
                batch=trials, seed=seed)  # fmt: skip

@@ -23,6 +23,7 @@ _COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq,
 }  # fmt: skip
 Array = np.ndarray
+LONGEST = 20  # characters of a number that is repeated to its writer
 
 
 def quantity(text: str, where: str = "") -> float:
@@ -62,6 +63,7 @@ class Limit:
     sign: str
     value: float | str
     text: str
+    unit: str = ""  # as it was written
 
     def kept(self, values: Array) -> Array:
         """Where the values keep it."""
@@ -95,7 +97,8 @@ def _limit(part: str) -> Limit:
     number = _NUMBER.fullmatch(written)
     if sign == "=" and (number is None or (number[2] and number[2].lower() not in UNITS)):
         return Limit(name, sign, written, f"{name}={written}")
-    return Limit(name, sign, quantity(written, f"within, {name}"), f"{name}{sign}{written}")
+    unit = number[2] if number else ""
+    return Limit(name, sign, quantity(written, f"within, {name}"), f"{name}{sign}{written}", unit)
 
 
 def _refuse_contradictions(limits: Sequence[Limit]) -> None:
@@ -119,11 +122,37 @@ def _step(value: float) -> float:
 
 
 def expect_names(limits: Iterable[Limit], known: Sequence[str]) -> None:
-    """Say so if a limit names what nobody can tell."""
+    """Say so if a limit names what nobody can tell, or has a unit of something else."""
     for limit in limits:
         if limit.name not in known:
             hint = f"{allowed(known)}; another quantity needs a model of its own (--also MODEL.json)"
             raise InputError(f"nothing tells {limit.name!r} of a configuration", where="within", hint=hint)
+        units = units_of(limit.name)
+        if limit.unit and limit.unit.lower() not in units:
+            hint = f"allowed: {', '.join(units)}, or none" if units else "write a plain number"
+            raise InputError(f"{limit.text}: {limit.name} is not counted in {limit.unit}", where="within", hint=hint)
+
+
+def units_of(name: str) -> tuple[str, ...]:
+    """The units in which a quantity may be given, by its name; none for a factor, a number or money.
+
+    >>> units_of("t_epoch")[:2], units_of("workers")
+    (('us', 'ms'), ())
+    """
+    kinds = ((("t_", "_s"), _SECONDS), (("memory", "_bytes"), _BYTES), (("energy", "_j"), _ENERGY))
+    return next((tuple(units) for (start, end), units in kinds if name.startswith(start) or name.endswith(end)), ())
+
+
+def finite(value: object, what: str, hint: str) -> float:
+    """A number that can be computed with; texts, whole numbers beyond any float and infinity are told as that."""
+    try:
+        number = float(value) if isinstance(value, int | float | np.number) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        told = repr(value) if len(repr(value)) <= LONGEST else f"a number of {len(repr(value))} digits"
+        raise InputError(f"{what} is {told}, no finite number", hint=hint)
+    return number
 
 
 def expect_positive(value: float, what: str, hint: str) -> None:

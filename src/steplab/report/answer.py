@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from steplab.analysis.sentences import Sentence
 
+PRECISION = "table-precision"
 # What other modules call their evidence, and the section of the page that shows it.
 SECTIONS = {"configurations": "step-time", "scaling": "speed-up", "accuracy": "time-to-accuracy"}
+SECTIONS |= {"precision": PRECISION}
 
 
 @dataclass(frozen=True)

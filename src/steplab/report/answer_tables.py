@@ -21,7 +21,9 @@ LATENCIES = {"lowest": "the lowest", "not told apart": "cannot be told from the 
 
 def answer_tables(data: ReportData) -> list[PageTable]:
     """Those that the study has data for."""
-    return [*time_to_accuracy(data), *latencies(data), *frameworks(data), *framework_pairs(data)]
+    return [
+        *time_to_accuracy(data), *latencies(data), *precision(data), *frameworks(data), *framework_pairs(data)
+    ]  # fmt: skip
 
 
 def time_to_accuracy(data: ReportData) -> list[PageTable]:
@@ -69,6 +71,31 @@ def latencies(data: ReportData) -> list[PageTable]:
         for latency in inference.latencies
     ]  # fmt: skip
     return [PageTable("latencies", "Latency and throughput", columns, rows)]
+
+
+def precision(data: ReportData) -> list[PageTable]:
+    """One row for each configuration in another precision: against float32, and what of both roofs is reached."""
+    gains = data.analysis.precision
+    varied = [name for name in data.analysis.varied if name != "precision"]
+    if not gains:
+        return []
+    columns = (
+        *factor_columns(data, varied), Column("precision", "precision", "text"), Column("verdict", "verdict", "text"),
+        Column("ratio", "time / float32's"), Column("low", "from"), Column("high", "to"),
+        Column("roof_gain", "roof / float32's"), percent("usual", "of the float32 roof"),
+        percent("reached", "of its own roof"),
+    )  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            *(cell("all" if gain.factors is None else gain.factors.get(name)) for name in varied),
+            gain.precision, gain.verdict, cell(gain.ratio),
+            cell(gain.low), cell(gain.high), cell(gain.roof_gain),
+            None if gain.usual is None else cell(gain.usual.share),
+            None if gain.reached is None else cell(gain.reached.share),
+        ]
+        for gain in gains
+    ]  # fmt: skip
+    return [PageTable("precision", "Other precisions than float32", columns, rows)]
 
 
 def frameworks(data: ReportData) -> list[PageTable]:

@@ -15,6 +15,7 @@ from steplab.analysis.noise import Noise, spread_words
 from steplab.core.files import readable
 from steplab.core.machine_words import machine_rows
 from steplab.core.units import by
+from steplab.report.answer import PRECISION
 from steplab.report.data import ReportData
 from steplab.report.drawing import Drawn
 from steplab.report.figures import CHARTS, Chart
@@ -51,7 +52,8 @@ def content(data: ReportData) -> Content:
         "tables": [table.document() for table in shown],
         "whatIf": sliders,
     }
-    anchors = {chart.id: chart.title for chart in CHARTS if chart.id in drawn} | ALWAYS
+    proving = {f"table-{table.id}": table.title for table in shown if f"table-{table.id}" == PRECISION}
+    anchors = {chart.id: chart.title for chart in CHARTS if chart.id in drawn} | proving | ALWAYS
     main = _template("main.html").render(
         analysis=data.analysis, answer=data.answer, provenance=data.provenance, noise=data.analysis.noise,
         doubts=_doubts(data.analysis.noise), machine=machine_rows(data.provenance.machine), tables=shown,

@@ -8,13 +8,14 @@ from pathlib import Path
 from steplab import kinds
 from steplab.core import catalogue
 from steplab.core.errors import InputError
-from steplab.core.own_code import CODE, FACTORS, CodeUse, code_use, is_own
+from steplab.core.own_code import CODE, FACTORS, ONNX, CodeUse, code_use, is_file, is_own
 from steplab.core.parsing import parsing
 from steplab.core.resolution import Resolved, data_spec, resolve
 from steplab.core.trial import Config, accumulation
+from steplab.costs.onnx_graph import read_onnx
 from steplab.costs.operation import Workload, from_graph
 from steplab.runner.environments.own_code import examine
-from steplab.runner.environments.user_networks import trace_module
+from steplab.runner.environments.user_networks import OwnPlace, trace_module
 from steplab_worker.graph import GraphError
 
 
@@ -52,11 +53,21 @@ def _expect_ours(config: Config) -> None:
 
 def _own_network(config: Config, resolved: Resolved, modules: Path | None, kind: str) -> Workload:
     if modules is None:
-        hint = "allow it with --modules DIR, the folder that the module is in"
-        raise InputError("counting a network of one's own runs its code", where=resolved.network, hint=hint)
+        raise _unallowed(resolved.network)
     _expect_measured(config, modules, kind)
-    shape = data_spec(resolved).shape
-    return trace_module(resolved.network, resolved.batch_size, shape, folder=modules)
+    spec, dataset = data_spec(resolved), resolved.dataset if is_own(resolved.dataset) else ""
+    if is_file(resolved.network):
+        return read_onnx(str(modules / resolved.network.removeprefix(ONNX)), resolved.batch_size, spec.shape)
+    place = OwnPlace(modules, resolved.environment, dataset)
+    return trace_module(resolved.network, resolved.batch_size, spec.shape, place, tokens=spec.is_text)
+
+
+def _unallowed(network: str) -> InputError:
+    if is_file(network):
+        hint = "give its folder with --modules DIR"
+        return InputError("where the file is, nobody has said", where=network, hint=hint)
+    hint = "allow it with --modules DIR, the folder that the module is in"
+    return InputError("counting a network of one's own runs its code", where=network, hint=hint)
 
 
 def _expect_measured(config: Config, modules: Path, kind: str) -> None:

@@ -130,8 +130,8 @@ def both(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def medians(trials: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
-    """The medians of columns, a row for each combination of levels."""
-    return trials.groupby(list(by), as_index=False, sort=False)[list(columns)].median()
+    """The medians of columns, a row for each combination of levels, in their order."""
+    return trials.groupby(list(by), as_index=False)[list(columns)].median()
 
 
 def blocks(trials: pd.DataFrame, value: str, factor: str, pair: tuple[Level, Level], cells: Sequence[str]) -> Array:

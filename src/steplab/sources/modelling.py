@@ -75,6 +75,13 @@ def _varying(rows: pd.DataFrame, roles: Roles) -> Roles:
     return Roles(kept(roles.intrinsic), kept(roles.categorical), kept(roles.extrinsic))
 
 
+def steps(trials: pd.DataFrame) -> pd.DataFrame:
+    """What was measured of each framework: how many configurations, and the step of the fastest to the slowest."""
+    grouped = trials.groupby(["framework", "workers"])[TARGET]
+    told = grouped.agg(trials="size", fastest_s="min", median_s="median", slowest_s="max")
+    return told.reset_index()
+
+
 def errors(own: FrameworkRows, models: Sequence[str] = ()) -> pd.DataFrame:
     """Each row's step time, measured and as models predict it that have not seen its fold."""
     groups = own.groups

@@ -7,7 +7,7 @@ else stays. A size that was not run is said in words, and no number stands for i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -21,7 +21,7 @@ from steplab.sources.claim import Claim
 from steplab.sources.source import SIZES, Figure, PageTable, Source, Tables
 
 BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.S)
-RAN, CLAIMS = "ran", "claims"
+RAN, CLAIMS, VERDICTS = "ran", "claims", "verdicts"
 Number = Annotated[int, Field(ge=0)]
 
 
@@ -77,9 +77,29 @@ def filled(text: str, source: Source, summaries: Summaries, published: Tables) -
     return BLOCK.sub(lambda match: f"{match[1]}\n{contents[match[2]]}\n\n{match[3]}", text)
 
 
+def filled_index(text: str, every: Sequence[tuple[Source, Summaries]]) -> str:
+    """The page above all pages with the verdict on every question."""
+    rows = [row for source, summaries in every for row in _verdicts(source, summaries)]
+    content = markdown(pd.DataFrame(rows, columns=["question", "verdict", "answer", "page"]))
+    if VERDICTS not in [match[1] for match in BLOCK.findall(text)]:
+        raise InputError(f"has no block {VERDICTS!r}", where="the page of all sources")
+    return BLOCK.sub(lambda match: f"{match[1]}\n{content}\n\n{match[3]}", text)
+
+
+def _verdicts(source: Source, summaries: Summaries) -> Iterator[tuple[str, str, str, str]]:
+    """The questions of a source: what the largest size that was run says of each."""
+    size = next((size for size in reversed(SIZES) if size in summaries), None)
+    page = f"[{source.name}](sources/{source.name}.md#the-claims)"
+    if size is None:
+        yield from ((question.text, "", "Not yet run.", page) for question in source.questions)
+        return
+    for claim in claims_of(source, summaries[size]):
+        yield claim.question, f"**{claim.verdict}**", claim.sentence, f"{page}, {size}"
+
+
 def blocks(source: Source, summaries: Summaries, published: Tables) -> dict[str, str]:
     """What stands in each block."""
-    tables = {table.name: _table_block(table, summaries, published) for table in source.tables}
+    tables = {table.name: _table_block(source, table, summaries, published) for table in source.tables}
     drawn = {figure.name: _figure_block(source, figure, summaries) for figure in source.figures}
     return {RAN: _ran_block(source, summaries), **tables, **drawn, CLAIMS: _claims_block(source, summaries)}
 
@@ -105,20 +125,30 @@ def _told(ran: Ran, size: str) -> str:
     return f"At {size} size: {ended}, {ran.seconds / 60:.0f} minutes of measuring ({where}).\n\n```\n{commands}\n```"
 
 
-def _table_block(table: PageTable, summaries: Summaries, published: Tables) -> str:
+def _table_block(source: Source, table: PageTable, summaries: Summaries, published: Tables) -> str:
     given = published_of(table, published)
     if not table.measured:
         return f"{markdown(beside(table, given, {'counted': table.ours({})}))}\n\nRepeat it: `{table.command}`"
     ran = {size: summaries[size] for size in SIZES if size in summaries}
-    ours = {size: _ours(table, summary) for size, summary in ran.items() if _readable(table, summary)}
+    ours = {size: our_table(table, summary) for size, summary in ran.items()}
     ours = {size: frame for size, frame in ours.items() if len(frame)}
     few = [f"The trials at {size} size do not tell this." for size in ran if size not in ours]
-    folders = [folder for size in ours for folder in ran[size].ran.folders]
-    repeats = [f"Repeat it: `{table.command.format(folder=folder)}`" for folder in folders]
+    repeats = [line for size in ours for line in _repeats(source, table, size, ran[size].ran)]
     return "\n\n".join([*_shown(table, given, ours), *few, *repeats, *_not_run(summaries)])
 
 
-def _ours(table: PageTable, summary: Summary) -> pd.DataFrame:
+def _repeats(source: Source, table: PageTable, size: str, ran: Ran) -> Iterator[str]:
+    """How to make the very table again, and how to look at its numbers in the records."""
+    sized = "" if size == SIZES[0] else f" --size {size}"
+    yield f"Repeat it: `steplab sources --only {source.name}{sized} --table {table.name}`"
+    by_hand = dict.fromkeys(table.command.format(folder=folder) for folder in ran.folders)
+    yield "From the records: " + ", ".join(f"`{command}`" for command in by_hand)
+
+
+def our_table(table: PageTable, summary: Summary) -> pd.DataFrame:
+    """A table of a page from our small tables; empty if they do not tell it."""
+    if not table.measured or not _readable(table, summary):
+        return table.ours({}) if not table.measured else pd.DataFrame()
     with summary.filling(f"the table {table.name!r}", table.reads):
         return table.ours(summary.tables)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from steplab.core.record import Record
+from steplab.core.memory_columns import MEMORY
+from steplab.core.record import HeldBytes, Record
 from steplab.store.communication import UNKNOWN, communication
 from steplab.store.doubt import doubt_columns
 from steplab.store.of_kinds import kind_row
@@ -82,12 +83,22 @@ def _variables(record: Record) -> str | None:
     return shlex.join(f"{name}={value}" for name, value in sorted(first.seen.items()) if name not in first.own)
 
 
+def _memory(record: Record) -> dict[str, Any]:
+    """The largest rank's peak, and what can be told of it: before the trial, and by its framework."""
+    # An imported record has 0 where nobody looked.
+    largest = max((rank for rank in record.ranks if rank.peak_bytes), key=lambda rank: rank.peak_bytes, default=None)
+    if largest is None:
+        return dict.fromkeys(MEMORY, np.nan)
+    told = largest.held or HeldBytes()
+    parts = (largest.peak_bytes, largest.before_bytes, told.parameters, told.state, told.peak, told.reserved)
+    return {name: np.nan if bytes_ is None else bytes_ for name, bytes_ in zip(MEMORY, parts, strict=True)}
+
+
 def _around(record: Record) -> dict[str, Any]:
     """What was used and where, and how it ended."""
     ok = record.status == "ok"
     return {
-        # An imported record has 0 where nobody looked.
-        "memory_bytes": max((rank.peak_bytes for rank in record.ranks), default=np.nan) or np.nan,
+        **_memory(record),
         "cpu_s": (sum(rank.cpu_s for rank in record.ranks) or np.nan) if ok else np.nan,
         "compile_s": max((rank.compile_s for rank in record.ranks if rank.compile_s is not None), default=np.nan),
         "recompilations": max((len(rank.recompiled) for rank in record.ranks), default=0),

@@ -17,7 +17,7 @@ from steplab.core.errors import InputError, StudyError, allowed, nearest
 from steplab.core.files import read_regular
 from steplab.core.home import profile_file
 from steplab.core.measurement import Data, Measure, Section
-from steplab.core.own_code import is_own
+from steplab.core.own_code import ONNX, RUNS_IN, is_file, is_own
 from steplab.core.parsing import parsing
 from steplab.core.trial import STRATEGIES, Level
 from steplab.study.executors import SETTINGS
@@ -27,7 +27,6 @@ from steplab_worker.options import Option
 _OWN_CHECKS = {"placement": placement.placement_problem, "rate": placement.rate_problem}
 OF_KINDS = tuple(kind.name for kind in kinds.every() if kind.has_section())
 SECTIONS = ("study", "factors", "design", "measure", *OF_KINDS, "data", "executor", "exclude", "imported")
-ONNX = "onnx:"
 _MAX_BYTES = 10_000_000
 S = TypeVar("S", bound=BaseModel)
 
@@ -110,6 +109,9 @@ class _Reader:
         imported = self._section(Imported, tables, "imported") if "imported" in tables else None
         factors = self._foreign(tables["factors"]) if imported else self._factors(tables.get("factors"), design)
         self._pairs(factors)
+        self._together(design, factors)
+        if not imported:
+            self._files(factors, about.kind)
         exclude, own = self._exclude(tables, factors), self._of_kind(tables, about.kind)
         executors = self.executors(tables)
         return Study(about, factors, design, measure, data, exclude, self.text, self.path, own, imported, executors)
@@ -242,12 +244,10 @@ class _Reader:
         return float(level) if isinstance(option.default, float) else level
 
     def _problem(self, name: str, level: Level, option: Option) -> str:
-        if name in own_code.FACTORS and is_own(level):
+        if name in own_code.FACTORS and is_own(level) and (name == "network" or not is_file(level)):
             return own_code.form_problem(str(level))
         if name == "step" and level != option.default:
             return "must look like 'module:file:function'"
-        if name == "network" and str(level).startswith(ONNX):
-            return f"is a file that no framework here runs; {_onnx_use(str(level))}"
         if name == "environment" and level != option.default:
             return catalogue.environment_problem(level)
         if name in _OWN_CHECKS:
@@ -264,6 +264,21 @@ class _Reader:
         if all(name in factors for name in placement.FACTORS):
             hint = "give two of workers, nodes and ranks_per_node; they give the third"
             raise self.fail("three factors set the number of workers", hint, "factors", "ranks_per_node")
+
+    def _together(self, design: Design, factors: Mapping[str, Factor]) -> None:
+        for name in design.together:
+            if name not in factors:
+                raise self.fail(f"{name!r} is not a factor of this study", nearest(name, factors), "design", "together")
+
+    def _files(self, factors: Mapping[str, Factor], kind: str) -> None:
+        """A network in a file is run by one framework, which only infers."""
+        networks, frameworks = (factors.get(name, ()) for name in ("network", "framework"))
+        assert isinstance(networks, tuple) and isinstance(frameworks, tuple)  # they have no ranges
+        able, file = RUNS_IN[ONNX], next((str(level) for level in networks if is_file(level)), "")
+        if file and (able not in frameworks or kind not in catalogue.framework(able).kinds):
+            what = f"the level {_shown(file)} is a file that only {able} runs, in studies of kind 'infer'"
+            hint = f"`steplab inspect {file}` counts it, `steplab roofline {file}` places it"
+            raise self.fail(what, hint, "factors", "network")
 
     def _exclude(self, tables: Mapping[str, Any], factors: Mapping[str, Factor]) -> tuple[dict[str, Levels], ...]:
         rules = tables.get("exclude", [])
@@ -283,12 +298,6 @@ class _Reader:
                     raise self.fail(f"{level!r} is not a level of {name}", allowed(had), "exclude", name, index)
             checked[name] = levels
         return checked
-
-
-def _onnx_use(level: str) -> str:
-    """What can be done with an ONNX file."""
-    counted = f"`steplab inspect {level}` counts it, `steplab roofline {level}` places it"
-    return f"{counted}; a PyTorch module is measured: 'module:file:function'"
 
 
 _STRATEGIES = ", ".join(repr("accumulate:k" if name == "accumulate" else name) for name in STRATEGIES)

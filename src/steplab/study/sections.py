@@ -61,6 +61,7 @@ class Design(Section):
     n: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     replicates: Annotated[int, Field(ge=1, le=10_000)] = 3
     order: Literal["random", "given"] = "random"
+    together: Annotated[tuple[str, ...], Field(strict=False)] = ()  # factors that are dear to change
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     # Of an adaptive design: what it is for, what it may cost, and when it has learned enough.
     aim: Literal["predict", "best", "scaling", "compare"] | None = None
@@ -76,6 +77,12 @@ class Design(Section):
     def _counted(self) -> Design:
         if (self.type in ("random", "latin")) != (self.n is not None):
             raise ValueError("n (the number of configurations) goes with type 'random' or 'latin', and only with them")
+        return self
+
+    @model_validator(mode="after")
+    def _kept_together(self) -> Design:
+        if self.together and (self.order == "given" or self.type == "adaptive"):
+            raise ValueError("together goes with order 'random', and not with type 'adaptive', which chooses its order")
         return self
 
     @model_validator(mode="after")

@@ -27,7 +27,7 @@ Block = Callable[[Builder, str, int, int, str], str]
 
 def is_small(stem: str, input_shape: Sequence[int]) -> bool:
     """Whether the stem for small images (CIFAR) is to be used."""
-    return stem == "small" or (stem == "auto" and min(input_shape[1:]) < 64)
+    return stem == "small" or (stem == "auto" and min(input_shape[1:], default=0) < 64)
 
 
 def image_stem(net: Builder, filters: int, activation: str, stem: str) -> None:

@@ -50,6 +50,13 @@ def test_what_is_written_can_be_read_again() -> None:
         (text(link=LINK | {"colour": "red"}), "link.colour is not a field of a network profile"),
         (text(link=LINK, speed=3), "speed is not a field of a network profile"),
         (text(link=LINK, format=2), "format"),
+        (text(link=LINK | {"latency": "1e308 s"}), "link.latency: must be between"),
+        (text(link=LINK | {"bandwidth": "1e-320 bit/s"}), "link.bandwidth: must be between"),
+        (text(link=LINK | {"bandwidth": True}), "link.bandwidth: must be a number above 0 with its unit"),
+        (text(ranks=[{"ranks": 2, "sizes": [{"bytes": 1, "seconds": 5e-324}]}]), "ranks.0.sizes.0.seconds"),
+        (text(ranks=[{"ranks": 2, "nodes": 5, "sizes": SIZES}]), "2 ranks cannot be on 5 nodes"),
+        (text(link=LINK, pairs=[{"sizes": SIZES}] * 2), "pairs: two entries"),
+        ('{"name": "x", "name": "y"}', "'name' is given twice"),
     ],
 )
 def test_nonsense_is_one_sentence_that_names_file_and_field(document: str, told: str) -> None:

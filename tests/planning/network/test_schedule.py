@@ -61,3 +61,7 @@ def test_nothing_is_lost_or_made_faster(sent: list[Message], in_flight: int, the
     assert timeline.ended <= 2 * (1.0 + work) + 1e-6
     if not sent:
         assert timeline.ended == pytest.approx(1.0)
+
+
+def test_messages_that_take_no_time_expose_nothing() -> None:
+    assert simulate(1.0, [Message(1.0, 0.0, 0.0)] * 3).exposed == 0.0

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from steplab.core.errors import InputError
 from steplab.planning.network.compute import Compute
 from steplab.planning.network.formula import step_formula
 from steplab.planning.network.profile import Collective, Point, Profile
+from steplab.planning.network.sharded import predict_sharded
 from steplab.planning.network.step import Calibration, Layout, Method, hiding_k, predict_step
 from steplab.planning.network.wires import Wires
 
@@ -123,3 +125,13 @@ def test_a_calibration_scales_compute_and_wires() -> None:
     twice = predict_step(compute(), wires(1e7), Layout(2, 2), slower)
     assert twice.seconds - 0.034 == pytest.approx(2 * plain.exposed, rel=0.05)
     assert twice.high / twice.seconds < plain.high / plain.seconds
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [({"units": 10**9}, "mlp: units = 1000000000 must be at most"), ({"network": "module:net:make"}, "has no graph")],
+)
+@pytest.mark.parametrize("predict", [predict_step, predict_sharded])
+def test_a_network_whose_gradients_are_not_known_is_one_sentence(predict, changed, problem) -> None:
+    with pytest.raises(InputError, match=problem):
+        predict(compute(config=CONFIG | changed), wires(1e7), Layout(2, 2))

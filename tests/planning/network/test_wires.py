@@ -59,3 +59,19 @@ def test_ranks_of_one_host_tell_nothing_of_several() -> None:
     profile = Profile(name="x", ranks=[collective(2, 1e-3, 1e8, nodes=1)])
     with pytest.raises(InputError, match="no exchange between hosts"):
         Wires(profile).exchange(1e6, 2, 2)
+
+
+def test_as_many_ranks_on_other_hosts_are_another_curve() -> None:
+    profile = Profile(name="x", ranks=[collective(4, 1e-3, 1e8, nodes=2), collective(4, 1e-3, 1e7, nodes=4)])
+    assert Wires(profile).exchange(1e6, 4, 2).seconds == pytest.approx(1e-3 + 1e-2)
+    assert Wires(profile).exchange(1e6, 4, 4).seconds == pytest.approx(1e-3 + 1e-1)
+
+
+def test_a_larger_message_than_any_measured_is_outside() -> None:
+    assert not Wires(Profile(name="x", ranks=[collective(2, 1e-3, 1e8)])).exchange(2.0 * SIZES[-1], 2, 2).inside
+
+
+def test_a_link_has_no_rates() -> None:
+    link = Link(bandwidth="100 Mbit/s", latency="1 ms", nodes=4)
+    with pytest.raises(InputError, match="has a link and no rates"):
+        Wires(Profile(name="x", link=link), "1gbit")

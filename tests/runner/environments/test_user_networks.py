@@ -76,7 +76,7 @@ def traced(folder, torch_python, name):
     """The costs of a network, as traced by the worker."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(user_networks, "torch_python", lambda: torch_python)
+        patch.setattr(user_networks, "torch_python", lambda environment: torch_python)
         return cost(user_networks.trace_module(f"module:own_network:{name}", 2, (3, 16, 16)))
 
 

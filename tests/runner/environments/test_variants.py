@@ -15,12 +15,13 @@ from steplab.core.errors import InputError
 from steplab.runner.environments.variants import Variant
 
 
-def wheel(shelf: Path, name: str, version: str, module: str = "") -> None:
+def wheel(shelf: Path, name: str, version: str, module: str = "", needs: str = "") -> None:
     """A package that holds one module, which tells its version."""
     about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(shelf / f"{name}-{version}-py3-none-any.whl", "w") as file:
         file.writestr(f"{module or name}.py", f"__version__ = {version!r}\n")
-        file.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        required = f"Requires-Dist: {needs}\n" if needs else ""
+        file.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{required}")
         file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{about}/RECORD", "")
 
@@ -30,6 +31,7 @@ def variables(tmp_path: Path) -> dict[str, str]:
     """A home of its own, and no packages but those on a shelf: two versions of a `torch` that computes nothing."""
     shelf = tmp_path / "shelf"
     shelf.mkdir()
+    wheel(shelf, "greedy", "1.0", needs="torch<7.7")
     for name, version, module in (
         ("torch", "7.6", ""), ("torch", "7.7", ""), ("numpy", "2.0", ""), ("pillow", "11.0", "PIL"),
         ("nibabel", "5.3", ""), ("einops", "0.8", ""),
@@ -66,6 +68,15 @@ def test_a_version_that_is_not_there_is_one_sentence_with_those_that_are(
     assert made.code == 1
     assert "torch-9.9: cannot be installed: there is no torch==9.9; there are 7.6, 7.7" in " ".join(made.err.split())
     assert not Path(variables["STEPLAB_HOME"], "envs", "torch-9.9").exists()
+
+
+def test_a_package_that_needs_another_version_of_the_framework_does_not_replace_it(
+    variables: dict[str, str], steplab: Callable[..., Any]
+) -> None:
+    refused = steplab("env", "create", "torch", "--version", "7.7", "--with", "greedy", env=variables)
+    assert refused.code == 1
+    assert "Cannot install greedy" in " ".join(refused.err.split())
+    assert not Path(variables["STEPLAB_HOME"], "envs", "torch-7.7-greedy").exists()
 
 
 def test_a_study_is_told_how_to_make_the_version_that_it_names(

@@ -1,14 +1,17 @@
 """The ceilings of this machine: measured by a worker, kept, measured again."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from steplab.core.errors import EnvironmentFault
 from steplab.costs.roofs import Ceiling, Ceilings, Level
+from steplab.runner.instruments import ceiling_measurement
 from steplab.runner.instruments import ceilings as subject
-from steplab.runner.instruments.ceilings import best_of, ceilings, measure
+from steplab.runner.instruments.ceiling_measurement import measure, with_bfloat16
+from steplab.runner.instruments.ceilings import best_of, ceilings
 from steplab.runner.instruments.cpu_caches import Cache, data_caches
 
 
@@ -35,7 +38,7 @@ def test_threads_share_some_caches_and_have_others_of_their_own() -> None:
 
 
 def test_numpy_measures_where_no_framework_is(monkeypatch: pytest.MonkeyPatch, no_orphans) -> None:
-    monkeypatch.setattr(subject, "thread_counts", lambda cpus: [1])
+    monkeypatch.setattr(ceiling_measurement, "thread_counts", lambda cpus: [1])
     told: list[float] = []
     found = measure("ceilings", Path(sys.executable), 0.2, told.append)
     (row,) = found.rows
@@ -84,3 +87,40 @@ def test_a_cache_that_one_measurement_missed_is_kept_if_it_is_faster_than_what_l
 
     both = best_of(seen(Level("L2", 9.0, 10.0)), seen(Level("L1", 4.0, 1.0), Level("L3", 3.0, 99.0)))
     assert [level.name for level in both.rows[0].levels] == ["L2", "L3", "DRAM"]
+
+
+def test_roofs_are_known_by_precision_and_fall_back_to_the_usual_one() -> None:
+    usual, other = roofs(10.0, 1.0).rows[0], replace(roofs(30.0, 1.0).rows[0], precision="bfloat16")
+    both = Ceilings("mine", (usual, other), "measured", "test")
+    assert both.precisions == ("float32", "bfloat16")
+    assert [both.row(2, precision).flops_per_s for precision in ("", "bfloat16", "float16")] == [10.0, 30.0, 10.0]
+    assert best_of(roofs(20.0, 1.0), both).rows == (replace(usual, flops_per_s=20.0), other)
+
+
+@pytest.mark.framework("torch")
+def test_bfloat16_has_a_roof_of_its_own_over_the_same_memory(torch_python: Path, no_orphans: object) -> None:
+    measured = with_bfloat16(roofs(10.0, 1.0), "adapters.torch.ceilings", torch_python, 0.2)
+    usual, other = measured.rows
+    assert (usual.precision, other.precision) == ("float32", "bfloat16")
+    assert usual.flops_per_s > 1e8 and other.flops_per_s > 1e8
+    assert usual.levels == other.levels
+
+
+def test_products_that_end_their_process_leave_a_note_and_the_other_roofs(tmp_path: Path) -> None:
+    """As on a machine that announces tiles which do not work, if nobody kept oneDNN off them."""
+    crashing = tmp_path / "python"
+    crashing.write_text("#!/bin/sh\nkill -ILL $$\n")
+    crashing.chmod(0o755)
+    measured = with_bfloat16(roofs(10.0, 1.0), "adapters.torch.ceilings", crashing, 0.2)
+    assert measured.rows == roofs(10.0, 1.0).rows
+    assert measured.notes[-1] == "bfloat16: no roof, a product ended its process: it ended with code -4"
+
+
+def test_products_are_kept_off_tiles_that_do_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling_measurement.amx, "state", lambda: "broken")
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    telling = tmp_path / "python"
+    telling.write_text('#!/bin/sh\necho "limit $ONEDNN_MAX_CPU_ISA" >&2\nexit 1\n')
+    telling.chmod(0o755)
+    measured = with_bfloat16(roofs(10.0, 1.0), "adapters.torch.ceilings", telling, 0.2)
+    assert measured.notes[-1].endswith("limit AVX512_CORE_BF16")

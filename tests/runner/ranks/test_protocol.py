@@ -275,7 +275,7 @@ RESULT = Player(1, "")._result()
         (
             HELLO,
             changed(protocol=PROTOCOL + 1),
-            "speaks protocol 5, this side 4; the same version of steplab is needed",
+            "speaks protocol 6, this side 5; the same version of steplab is needed",
         ),
         (HELLO, changed(pid="x"), "sent a wrong Hello: pid: is 'x', where a whole number is due"),
         (HELLO, lambda line: line * 2, "sent a second Hello"),

@@ -1,6 +1,7 @@
 """Gives a framework's inference outputs: `python outputs.py FRAMEWORK ANSWER.npz < jobs.json`, in its environment.
 
-A job: network, options, shape, batch, seed; for Velox also formulation and operand_bytes.
+A job: network, options, shape, batch, seed; for Velox also formulation and operand_bytes, for ONNX Runtime
+optimization.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def weights_of(graph, seed):
     """Initial weights, but with normalisation that does something."""
     weights, generator = initial_weights(graph, seed), np.random.default_rng(seed)
     for layer in graph.layers:
-        if layer.kind == "batch_norm":
-            for name, low in (("weight", 0.5), ("bias", -0.5), ("mean", -0.5), ("variance", 0.5)):
-                key = layer.name, name
+        if layer.kind in ("batch_norm", "layer_norm"):
+            for name in [*layer.weights, *layer.buffers]:
+                key, low = (layer.name, name), 0.5 if name in ("weight", "variance") else -0.5
                 weights[key] = (low + generator.random(weights[key].shape)).astype(np.float32)
     return weights
 
@@ -83,16 +84,27 @@ def trial_job(job, options):
 
 def answer(adapter, framework, job):
     """Outputs of a first batch, and of a second one of one sample more."""
-    options = {"torch": {"compile": False, "bucket_mb": 0.0}}.get(framework, {"formulation": job.get("formulation")})
+    options = {
+        "torch": {"compile": False, "bucket_mb": 0.0},
+        "velox": {"formulation": job.get("formulation")},
+        "onnxruntime": {"optimization": job.get("optimization", "all")},
+    }[framework]
     graph = graph_of(job)
     session = adapter.session(trial_job(job, options), graph, weights_of(graph, job["seed"]))
     generator, given = np.random.default_rng(job["seed"]), []
     for samples in (job["batch"], job["batch"], job["batch"] + 1)[: job.get("batches", 1)]:
-        batch = generator.random((samples, *job["shape"]), dtype=np.float32)
+        batch = samples_of(graph, samples, generator)
         session.load((batch, np.zeros(samples, np.int64)))
         session.infer()
         given.append(session.outputs())
     return np.concatenate(given)
+
+
+def samples_of(graph, samples, generator):
+    shape, first = (samples, *graph.input_shape), graph.layers[0]
+    if first.kind == "embedding":
+        return generator.integers(0, first.options["tokens"], shape, dtype=np.int32)
+    return generator.random(shape, dtype=np.float32)
 
 
 def main():

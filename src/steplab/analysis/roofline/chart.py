@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from steplab.analysis.roofline.points import Roofline, RooflinePoint
 from steplab.core.units import count, seconds, size
+from steplab.costs.roofs import FLOAT32
 
 # Okabe and Ito's palette, distinguishable with every kind of colour vision.
 COLOURS = {
@@ -155,6 +156,7 @@ def _finish(
     axis = {"type": "log", "gridcolor": GRID, "zeroline": False, "automargin": True, "exponentformat": "SI", "dtick": 1}
     threads = roofline.ceiling.threads
     on = roofline.machine + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
+    on += f", {roofline.ceiling.precision}" if roofline.ceiling.precision != FLOAT32 else ""
     drawing.update_layout(
         title={"text": f"{_safe(roofline.title)}<br><sup>{_safe(on)}</sup>", "x": 0.02},
         height=620,

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steplab.api.modelling.fitting import FittedModel, load_model
+from steplab.core.errors import InputError
 from steplab.core.parsing import parsing, read_text
 from steplab.models.base import PerformanceModel
 from steplab.planning.candidates import parse_values
 from steplab.planning.job import Job
 from steplab.planning.machines import Prices, parse_prices
 from steplab.planning.predict import Value, parse_configuration
-from steplab.planning.quantities import duration
+from steplab.planning.quantities import duration, finite
 
 MOST_BYTES = 1 << 20
 ModelLike = FittedModel | PerformanceModel | Path | str  # a fitted model, or the file of one
@@ -39,13 +40,22 @@ def values(fix: Fixed, vary: Varied) -> dict[str, list[str]]:
     """The values of the factors that are fixed or varied."""
     own = {name: [value] for name, value in fixed_values(fix).items()}
     if isinstance(vary, str):
-        return own | parse_values(vary)
-    return own | {str(name): [str(level) for level in levels] for name, levels in vary.items()}
+        varied = parse_values(vary)
+    else:
+        varied = {str(name): [str(level) for level in levels] for name, levels in vary.items()}
+    for name, levels in varied.items():
+        if name in own:
+            raise InputError(f"{name} is both fixed and varied", hint="give it in one of the two")
+        if not levels:
+            raise InputError(f"{name} has no values to look at", hint="give some, or leave it out: what was measured")
+    return own | varied
 
 
 def seconds_of(time: str | float, where: str) -> float:
     """A duration: seconds, or a text with its unit."""
-    return duration(time, where) if isinstance(time, str) else float(time)
+    if isinstance(time, str):
+        return duration(time, where)
+    return finite(time, where, "give seconds, or a text such as 24h")
 
 
 def job_of(

@@ -14,6 +14,7 @@ from functools import cached_property
 import pandas as pd
 
 from steplab.api.measuring.budget import terms
+from steplab.core.errors import StudyError
 from steplab.core.record import Head
 from steplab.core.trial import MEASURED, Config, trial_id
 from steplab.design.plan import Plan
@@ -59,7 +60,11 @@ class AdaptiveStudy:
     @cached_property
     def space(self) -> Space:
         """The configurations to choose from."""
-        return Space(pd.DataFrame(list(self.trials.configurations)))
+        space = Space(pd.DataFrame(list(self.trials.configurations)))
+        if self.aim.kind == "scaling" and not space.workers:
+            hint = "give several numbers of workers, or take aim 'predict'"
+            raise StudyError("aim 'scaling' needs workers that vary", where=f"{self.study.path}, design", hint=hint)
+        return space
 
     @cached_property
     def aim(self) -> Aim:

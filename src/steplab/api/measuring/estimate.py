@@ -9,7 +9,8 @@ learn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -105,7 +106,8 @@ class Expectation:
 
     def _guess(self, resolved: Resolved) -> Guess:
         shape = Shape(resolved.framework, resolved.network, resolved.workers)
-        if not catalogue.framework(resolved.framework).needs_environment:
+        virtual = not catalogue.framework(resolved.framework).needs_environment
+        if virtual or self.study.kind.unsupported(resolved):  # what cannot be run is a record at once
             return Guess(shape, VIRTUAL_S, VIRTUAL_START_S)
         iteration = ASSUMED_OVERHEAD_S + self._sample_flops(resolved) * resolved.batch_size / ASSUMED_FLOPS_PER_S
         return Guess(shape, REAL_S + self.study.kind.iterations(resolved) * iteration, START_S)
@@ -190,8 +192,15 @@ def _pause(before: Head | None, head: Head) -> float:
 
 def trials_per_start(study: Study, trials: Plan) -> float:
     """How many trials use the same ranks: those of a block that need the same ones, as long as all are kept warm."""
-    rows = trials.configurations.distinct(GROUP_FACTORS).first
+    rows = trials.configurations.distinct((*GROUP_FACTORS, *study.design.together)).first
     if study.measure.isolation != "warm" or len(rows) > MOST_GUESSED:
         return 1.0
-    groups = len({group_key(trials.resolved(int(row))) for row in rows})
-    return len(trials.configurations) / groups if groups <= MOST_GROUPS else 1.0
+    together = study.design.together
+    keys = {(_plot(trials, int(row), together), group_key(trials.resolved(int(row)))) for row in rows}
+    most = max(Counter(plot for plot, _ in keys).values())
+    return len(trials.configurations) / len(keys) if most <= MOST_GROUPS else 1.0
+
+
+def _plot(trials: Plan, row: int, together: Sequence[str]) -> tuple[object, ...]:
+    """What a configuration has in common with those that run one after the other with it."""
+    return tuple(trials.configurations[row].get(name) for name in together)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,10 +16,10 @@ import numpy as np
 
 from steplab.api import display
 from steplab.api.measuring.budget import is_adaptive, planned_number
-from steplab.api.measuring.estimate import MOST_FINISHED, Expectation, trials_per_start
+from steplab.api.measuring.estimate import MOST_EXACT, MOST_FINISHED, Expectation, trials_per_start
 from steplab.api.measuring.status import Counts, counts
 from steplab.core.errors import EnvironmentFault, InputError
-from steplab.core.own_code import NO_CODE, CodeUse, OwnCode
+from steplab.core.own_code import NO_CODE, CodeUse, OwnCode, is_file
 from steplab.core.trial import Level
 from steplab.core.units import seconds as shown
 from steplab.design import plan as designs
@@ -102,6 +103,13 @@ class StudyPlan:
         return missing_environments(self.trials)
 
     @cached_property
+    def refused(self) -> dict[str, int]:
+        """Of the trials that are left those that their framework cannot run: how many, by the reason."""
+        left = (trial for trial in self.shown if trial.id not in self._finished)
+        reasons = (self.study.kind.unsupported(trial.resolved) for trial in itertools.islice(left, MOST_EXACT))
+        return dict(Counter(filter(None, reasons)))
+
+    @cached_property
     def power(self) -> Power | Unknown:
         """Which differences the design will be able to see, from the noise of earlier trials; or that nobody knows."""
         from steplab.api.measuring.powers import power  # brings pandas and SciPy
@@ -134,6 +142,7 @@ class StudyPlan:
         listed = itertools.islice(self.shown, MOST_LISTED)
         rows = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in listed]
         told = {"seconds": self.seconds, "basis": self.basis, "note": self.note}
+        told |= {"refused": [{"reason": reason, "trials": number} for reason, number in self.refused.items()]}
         told |= {"missing_environments": self.missing_environments, "power": asdict(self.power)}
         batch = self.following
         chosen = {} if batch is None else {"batch": batch.number, "why": batch.why}
@@ -172,8 +181,8 @@ def plan(
 ) -> StudyPlan:
     """Plan a study without running it. Nothing is written.
 
-    A study's own code (`module:…`) is part of its trials' identity. It is tried in PyTorch's environment, so it runs;
-    that is said before.
+    A study's own code (`module:…`) and ONNX files (`onnx:…`) are part of its trials' identity. They are tried in the
+    environment of the framework that runs them, so they run; that is said before.
 
     Args:
         study: A study file, or what `read_study` gave.
@@ -203,7 +212,8 @@ def _examined(
     if not folder.is_dir():
         raise InputError("there is no such folder", where=f"modules {folder}")
     names = dict.fromkeys(name for use in uses for name in use.own)
-    tell(f"{', '.join(names)}: the ranks run code from {folder}; it is tried first")
+    what = "networks" if all(map(is_file, names)) else "code"
+    tell(f"{', '.join(names)}: the ranks run {what} from {folder}; it is tried first")
     return examine(uses, folder, type(study.kind), f"{study.path}, factors")
 
 

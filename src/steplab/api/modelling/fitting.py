@@ -10,8 +10,9 @@ from typing import Any
 
 from steplab.api import display
 from steplab.api.modelling.model_file import read_model, write_model
+from steplab.api.modelling.network_terms import ProfileSource, network_terms
 from steplab.api.modelling.predictions import At, Predictions, predict
-from steplab.api.modelling.rows import Columns, RowSource, training_rows
+from steplab.api.modelling.rows import Columns, RowSource, table_of, training_rows
 from steplab.core.errors import ModelError, allowed
 from steplab.core.units import quantity
 from steplab.models import load_model_class
@@ -82,13 +83,18 @@ class FittedModel:
         numbers = [f"{column}={high:g}" for column, (_, high) in self.estimator.range_.items()]
         return ",".join([*numbers, *(f"{column}={levels[0]}" for column, levels in self.estimator.levels_.items())])
 
-    def predict(self, at: At, level: float = 0.9) -> Predictions:
+    def predict(
+        self, at: At, level: float = 0.9, *, network: ProfileSource | None = None, study: RowSource | None = None
+    ) -> Predictions:
         """Predict configurations: value, interval, inside or outside of the measured range.
 
         `at` is a configuration (`{"batch_size": 64, "workers": 4}` or `"batch_size=64,workers=4"`), several of them, a
         table with a row for each, or the path of such a table. A factor that never varied need not be given.
+        A model that was fitted with a `network` is asked about another one by its profile and the `study` it came from:
+        `predict("workers=8,rate=10gbit", network="faster.json", study="runs/box")`.
         """
-        return predict(self.estimator, at, level)
+        terms = None if network is None or study is None else network_terms(table_of(study), network)
+        return predict(self.estimator, at, level, terms)
 
     def save(self, path: Path | str) -> Path:
         """Write the model as JSON, for `load_model` and `steplab predict`."""
@@ -137,6 +143,7 @@ def fit(
     categorical: Columns = (),
     extrinsic: Columns = (),
     options: Mapping[str, object] | None = None,
+    network: ProfileSource | None = None,
 ) -> FittedModel:
     """Fit a performance model.
 
@@ -148,12 +155,15 @@ def fit(
         categorical: Columns that hold levels.
         extrinsic: Columns of the scale. Without any of the three, names and types of the columns decide.
         options: The model's own options, such as `{"penalty": "l2:0.001"}`.
+        network: A profile (`steplab.network`) of the network that a study varies: its exchange, the column
+            `exchange_s`, then stands for `rate`, and `hybrid` adds it to its communication.
     """
-    chosen = training_rows(source, target, intrinsic, categorical, extrinsic)
+    chosen = training_rows(source, target, intrinsic, categorical, extrinsic, network)
     estimator = build(model, chosen, options or {})
     began = time.perf_counter()
     estimator.fit(chosen.X, chosen.y, chosen.groups)
     seconds = time.perf_counter() - began
+    estimator.study_setting_ = chosen.setting
     y, predicted = chosen.y.to_numpy(float), estimator.predict(chosen.X)
     wrong = misfit(features(chosen.X, estimator.roles_), y, predicted)
     return FittedModel(estimator, metrics(y, predicted), chosen.notes, seconds, wrong)

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from steplab.api import display
+from steplab.api.modelling.network_terms import NetworkTerms, filled
 from steplab.core.errors import ModelError
 from steplab.core.units import quantity
 from steplab.models.base import PerformanceModel
@@ -98,23 +99,25 @@ def placed(row: Prediction) -> str:
     return "inside" if row.inside else "OUTSIDE: " + ", ".join(row.outside)
 
 
-def predict(model: PerformanceModel, at: At, level: float = 0.9) -> Predictions:
-    """Predict configurations with a fitted model."""
+def predict(model: PerformanceModel, at: At, level: float = 0.9, terms: NetworkTerms | None = None) -> Predictions:
+    """Predict configurations with a fitted model; with a network's terms, what names it becomes its exchange."""
     if not 0 < level < 1:
         raise ModelError(f"level is {level}", hint="it is a probability, such as 0.9")
-    rows = predict_table(model, _frame(model, at), level)
+    rows = predict_table(model, _frame(model, at, terms), level)
     return Predictions(model.name(), model.target_, level, tuple(rows))
 
 
-def _frame(model: PerformanceModel, at: At) -> pd.DataFrame:
-    if isinstance(at, pd.DataFrame):
-        return frame_source(at).frame
-    if isinstance(at, Path):
-        return read_source(at).frame
+def _frame(model: PerformanceModel, at: At, terms: NetworkTerms | None) -> pd.DataFrame:
+    if isinstance(at, pd.DataFrame | Path):
+        table = frame_source(at) if isinstance(at, pd.DataFrame) else read_source(at)
+        if terms is None:
+            return table.frame
+        at = [{str(name): str(value) for name, value in row.items()} for row in table.frame.to_dict("records")]
     rows = [at] if isinstance(at, Mapping | str) else list(at)
     if not rows:
         raise ModelError("there is no configuration to predict", hint="give {'batch_size': 64, 'workers': 4}")
-    return configurations(model, [_texts(row) for row in rows])
+    configs = [_texts(row) for row in rows]
+    return configurations(model, configs if terms is None else filled(configs, terms, model.roles_.columns))
 
 
 def _texts(row: Configuration) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from steplab.api.modelling.network_terms import ProfileSource, asked_roles, network_terms, with_exchange
 from steplab.api.study_data import StudyData
 from steplab.models.columns.roles import Roles
 from steplab.models.columns.training_rows import Chosen, choose
@@ -36,18 +37,22 @@ def columns(names: Columns) -> tuple[str, ...]:
 
 
 def training_rows(
-    source: RowSource, target: str | None, intrinsic: Columns, categorical: Columns, extrinsic: Columns
-) -> Chosen:
+    source: RowSource, target: str | None, intrinsic: Columns, categorical: Columns, extrinsic: Columns,
+    network: ProfileSource | None = None,
+) -> Chosen:  # fmt: skip
     """The rows and columns that are asked for, and what was assumed about them."""
-    table = _table(source)
+    table = table_of(source)
     asked = Roles(columns(intrinsic), columns(categorical), columns(extrinsic))
+    if network is not None:
+        table, asked = with_exchange(table, network_terms(table, network)), asked_roles(asked)
     chosen = choose(table.frame, None if target is None else clean_name(target), asked, table.group, table.factors)
     used = {*chosen.roles.columns, str(chosen.y.name)}
     reading = tuple(note for note in table.notes if any(f"'{name}'" in note for name in used))
     return replace(chosen, notes=reading + chosen.notes)
 
 
-def _table(source: RowSource) -> Source:
+def table_of(source: RowSource) -> Source:
+    """The rows of a study, a table in memory, or a file."""
     if isinstance(source, pd.DataFrame):
         return frame_source(source)
     if isinstance(source, Path | str):

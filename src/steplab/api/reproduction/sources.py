@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from steplab.api.machine.nets import net_down, net_up, nets
-from steplab.api.measuring.plan import StudyPlan, plan
+from steplab.api.measuring.plan import StudyPlan, plan, read_study
 from steplab.api.measuring.run import RunObserver, run_plan
 from steplab.api.measuring.status import Counts
 from steplab.api.reproduction.smoke import SMOKE, smoke_study
@@ -30,11 +32,22 @@ from steplab.runner.executors import LOCAL, expect_executor
 from steplab.runner.interrupts import Stop
 from steplab.sources import load_source, source_names
 from steplab.sources.claim import Claim
-from steplab.sources.page import Summary, claims_of, drawings, filled
+from steplab.sources.page import Summary, claims_of, drawings, filled, filled_index, our_table
 from steplab.sources.source import SIZES, Source, Tables
 from steplab.store import records
+from steplab.study.sections import Study
 
-__all__ = ["Claim", "Reproduction", "SourcePlan", "SourceRun", "rebuild_pages", "reproduce", "source_plans"]
+__all__ = [
+    "Claim",
+    "Reproduction",
+    "SourcePlan",
+    "SourceRun",
+    "expect_source_table",
+    "rebuild_pages",
+    "reproduce",
+    "source_plans",
+    "source_table",
+]
 log = logging.getLogger("steplab")
 OUT, STUDIES, PAGES = Path("runs/sources"), Path("studies"), Path("docs/sources")
 BOX = "net:"
@@ -157,10 +170,21 @@ def _planned(source: Source, size: str, out: Path, studies: Path, executor: str)
         folder = out / f"{name}-{size}"
         if size == SMOKE:
             declared = smoke_study(studies / source.file(name, SIZES[0]), folder.name)
-            plans.append(plan(declared, folder, executor=executor))
         else:
-            plans.append(plan(studies / source.file(name, size), folder, executor=executor))
+            declared = read_study(studies / source.file(name, size))
+        plans.append(plan(declared, folder, executor=_where(declared, executor)))
     return SourcePlan(source, size, tuple(plans))
+
+
+def _boxes(study: Study) -> list[str]:
+    """The clusters in a box that a study is placed in."""
+    placements = study.factors.get("placement", ())
+    return [str(level).removeprefix(BOX) for level in placements if str(level).startswith(BOX)] if placements else []
+
+
+def _where(study: Study, executor: str) -> str:
+    """Where a study runs: hosts in a box are this machine's, whatever the others run on."""
+    return LOCAL if _boxes(study) else executor
 
 
 @contextlib.contextmanager
@@ -201,7 +225,7 @@ def reproduce(
     data = Path(out) / "data" if pages is None or size == SMOKE else Path(pages) / "data"
     runs = []
     for source_plan in planned:
-        counts = tuple(_run(study, executor, watch, stop) for study in source_plan.plans)
+        counts = tuple(_run(study, executor, watch, stop, tell) for study in source_plan.plans)
         done = not sum(study.left for study in counts) and any(study.ok for study in counts)
         summary = _kept_summary(source_plan, data, executor, tell) if done else None
         claims = () if summary is None else claims_of(source_plan.source, summary)
@@ -212,20 +236,46 @@ def reproduce(
     return Reproduction(tuple(runs), written, stop.asked)
 
 
-def _run(study: StudyPlan, executor: str, watch: Watch, stop: Stop) -> Counts:
+def expect_source_table(name: str, table: str) -> None:
+    """Raise InputError unless the page of that source has a table of that name."""
+    known = [own.name for own in load_source(name).tables]
+    if table not in known:
+        raise InputError(f"the page of {name} has no table {table!r}", hint=nearest(table, known))
+
+
+def source_table(name: str, table: str, size: str = SIZES[0], *, pages: Path | str = PAGES) -> pd.DataFrame:
+    """A table of a source's page, our numbers, as they are stored.
+
+    Args:
+        name: The source.
+        table: The table's name, as the command below the table has it.
+        size: laptop or full.
+        pages: The folder of the pages.
+    """
+    expect_source_table(name, table)
+    place = Path(pages) / "data" / name / size
+    if not (place / "ran.json").exists():
+        raise InputError(f"{name} was not run to its end at {size} size", where=str(place))
+    (chosen,) = (own for own in load_source(name).tables if own.name == table)
+    return our_table(chosen, read_summary(place))
+
+
+def _run(study: StudyPlan, executor: str, watch: Watch, stop: Stop, tell: Callable[[str], None]) -> Counts:
     """One study, as far as it comes."""
     if stop.asked or not study.counts.left:
         return study.counts
+    where = _where(study.study, executor)
+    if where != executor:
+        tell(f"{study.study.about.name} runs on this machine: its hosts are in a box")
     with _box(study), watch(study) as observer:
-        return run_plan(study, observer=observer, stop=stop, executor=executor).counts
+        return run_plan(study, observer=observer, stop=stop, executor=where).counts
 
 
 @contextlib.contextmanager
 def _box(study: StudyPlan) -> Iterator[None]:
     """The cluster in a box that a study is placed in, made for it unless it is up."""
-    placements = study.study.factors.get("placement", ())
-    named = [str(level).removeprefix(BOX) for level in placements if str(level).startswith(BOX)] if placements else []
-    missing = [name for name in named if name not in {net.name for net in nets()}]
+    named = _boxes(study.study)
+    missing = [name for name in named if name not in {net.name for net in nets()}] if named else []
     hosts = max(trial.resolved.workers for trial in study.trials) if missing else 0
     try:
         for name in missing:
@@ -255,11 +305,15 @@ def _command(source_plan: SourcePlan, study: StudyPlan, executor: str) -> str:
     words = ["steplab", "run", str(study.study.path), "--out", str(study.folder)]
     if source_plan.size == SMOKE:
         words = ["steplab", "sources", "--only", source_plan.source.name, "--size", SMOKE]
-    return shlex.join([*words, *([] if executor == LOCAL else ["--executor", executor])])
+    where = _where(study.study, executor)
+    return shlex.join([*words, *([] if where == LOCAL else ["--executor", where])])
 
 
 def rebuild_pages(pages: Path | str = PAGES) -> tuple[Path, ...]:
-    """Fill the pages of all sources from the stored tables; those that changed. Nothing is written if one cannot be."""
+    """Fill the pages of all sources from the stored tables; those that changed. Nothing is written if one cannot be.
+
+    The page above them, beside their folder, has the verdicts of all; where there is none, as in a copy, none is made.
+    """
     folder = Path(pages)
     paths = {name: folder / f"{name}.md" for name in source_names()}
     for path in paths.values():
@@ -267,10 +321,21 @@ def rebuild_pages(pages: Path | str = PAGES) -> tuple[Path, ...]:
             raise InputError("there is no such page", where=str(path), hint="run it in a checkout, or give --pages DIR")
     published = published_tables(folder / "data")
     changes = {path: _changes(path, load_source(name), published) for name, path in paths.items()}
+    index = folder.with_name(f"{folder.name}.md")
+    if index.exists():
+        changes[index] = _index_changes(index, folder / "data")
     for files in changes.values():
         for path, text in files.items():
             records.write_file(path, text.encode())
     return tuple(page for page, files in changes.items() if files)
+
+
+def _index_changes(index: Path, data: Path) -> dict[Path, str]:
+    """The page of all sources, if it is not as the stored tables say."""
+    before = read_text(index, MOST_BYTES).replace("\r\n", "\n")
+    every = [(source, read_summaries(data, source)) for source in map(load_source, source_names())]
+    text = filled_index(before, every)
+    return {index: text} if text != before else {}
 
 
 def _changes(page: Path, source: Source, published: Tables) -> dict[Path, str]:

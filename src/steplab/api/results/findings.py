@@ -11,6 +11,7 @@ import pandas as pd
 from steplab.analysis.effects.sentences import TABLE_COLUMNS, describe, table_rows
 from steplab.analysis.labels import label
 from steplab.analysis.latency import Inference, Latency
+from steplab.analysis.precision import PrecisionGain
 from steplab.analysis.scaling.series import Estimate, Scaling
 from steplab.analysis.scaling.why import Why
 from steplab.analysis.sentences import sentences
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TABLE_COLUMNS", "AccuracyCurve", "Analysis", "Estimate", "Findings", "Group", "Inference", "Interval", "Latency",
-    "Rate", "Scaling", "TimeToAccuracy", "Training", "Utilisation", "Why",
+    "PrecisionGain", "Rate", "Scaling", "TimeToAccuracy", "Training", "Utilisation", "Why",
     "analyze", "describe", "label", "sentences", "table_rows",
 ]  # fmt: skip
 SHOWN = 15  # configurations in a notebook
@@ -82,6 +83,10 @@ class Findings:
             "noise": analysis.noise,
             "scaling": analysis.scaling,
             "why": analysis.why,
+            "precision": [
+                asdict(gain) | {"verdict": gain.verdict, "sentence": gain.sentence(analysis.varied)}
+                for gain in analysis.precision
+            ],
             "frameworks": analysis.frameworks,
             "ranking": analysis.ranking,
             "fair": [asdict(comparison) | {"sentence": comparison.sentence} for comparison in analysis.fair],

@@ -62,6 +62,7 @@ def _ceiling(row: Ceiling) -> dict[str, Any]:
     ]
     return {
         "threads": row.threads or None,
+        "precision": row.precision,
         "flops_per_s": row.flops_per_s,
         "bytes_per_s": row.bytes_per_s,
         "spread": row.spread,
@@ -76,6 +77,7 @@ def point_document(roofline: Roofline, point: RooflinePoint) -> dict[str, Any]:
     return {
         "configuration": roofline.title,
         "threads": roofline.ceiling.threads or None,
+        "precision": roofline.ceiling.precision,
         "layer": point.layer,
         "kind": point.kind,
         "pass": point.of,

@@ -23,22 +23,24 @@ from steplab.api import display
 from steplab.api.results.roofline_words import document, sentences
 from steplab.api.sources.networks import workload
 from steplab.core.catalogue import network_names
-from steplab.core.errors import RecordError
+from steplab.core.errors import InputError, RecordError, allowed
 from steplab.core.record import Record
-from steplab.core.trial import describe
+from steplab.core.trial import PRECISIONS, describe
 from steplab.core.units import count
 from steplab.costs.machine_file import read_machine
 from steplab.costs.network import NetworkCost, cost
 from steplab.costs.recompute import recomputing
-from steplab.costs.roofs import Ceiling, Ceilings
+from steplab.costs.roofs import FLOAT32, Ceiling, Ceilings
+from steplab.runner.environments.user_networks import OwnPlace
 from steplab.runner.instruments.ceilings import ceilings as of_this_machine
 from steplab.runner.workloads import workload_of
 from steplab.store import records, tables
 from steplab.store.paths import StudyFolder
 from steplab_worker.machine import machine as this_machine
 
-__all__ = ["Ceiling", "Ceilings", "Roofline", "RooflinePoint", "Rooflines", "ceilings", "roofline"]
+__all__ = ["FLOAT32", "Ceiling", "Ceilings", "Roofline", "RooflinePoint", "Rooflines", "ceilings", "roofline"]
 SHOWN = 3  # configurations in a notebook
+USUAL_PEAK = "fp32"  # of machine files; of this machine, that of float32
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +66,13 @@ class Rooflines:
 
     def _repr_html_(self) -> str:
         rows = [
-            [row.threads or None, f"{count(row.flops_per_s)}FLOP/s", f"{count(row.bytes_per_s)}B/s", f"{row.ridge:.3g}"]
+            [
+                row.threads or None,
+                row.precision,
+                f"{count(row.flops_per_s)}FLOP/s",
+                f"{count(row.bytes_per_s)}B/s",
+                f"{row.ridge:.3g}",
+            ]
             for row in self.ceilings.rows
         ]
         told = [
@@ -73,7 +81,7 @@ class Rooflines:
         ]
         return display.block(
             display.title(self.ceilings.machine),
-            display.table(("threads", "peak", "memory", "ridge (FLOP/byte)"), rows, left=0),
+            display.table(("threads", "precision", "peak", "memory", "ridge (FLOP/byte)"), rows, left=0),
             *(part for parts in told for part in parts),
             display.rest(len(self.rooflines) - SHOWN),
         )
@@ -82,7 +90,7 @@ class Rooflines:
 def ceilings(
     machine: str = "",
     *,
-    precision: str = "fp32",
+    precision: str = USUAL_PEAK,
     remeasure: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Ceilings:
@@ -92,6 +100,9 @@ def ceilings(
     """
     if machine:
         return read_machine(machine, precision)
+    if precision not in (USUAL_PEAK, *PRECISIONS):
+        where = "the ceilings of this machine"
+        raise InputError(f"there is no peak for the precision {precision!r}", where=where, hint=allowed(PRECISIONS))
     return of_this_machine(remeasure, progress=progress)
 
 
@@ -99,11 +110,12 @@ def roofline(
     source: Path | str = "",
     machine: str | Ceilings = "",
     *,
-    precision: str = "fp32",
+    precision: str = USUAL_PEAK,
     batch: int = 16,
     input_shape: Sequence[int] | None = None,
     threads: int = 0,
     modules: Path | str | None = None,
+    environment: str = "",
     remeasure: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Rooflines:
@@ -115,11 +127,12 @@ def roofline(
     Args:
         source: A study's folder, or a network; nothing gives the ceilings alone.
         machine: A machine file instead of this machine (`a100`, FILE.toml), or what `ceilings` gave.
-        precision: Which peak of the machine file: fp32, tf32_tensor.
+        precision: Which peak of the machine file: fp32, tf32_tensor; of this machine, for a network: float32, bfloat16.
         batch: Samples in a batch, for a network.
         input_shape: The shape of a sample, for a network.
         threads: Threads, for a network on this machine; 0 is all.
         modules: The folder of networks of one's own, whose code runs to count them.
+        environment: The environment in which a network of one's own runs; those of a study know theirs.
         remeasure: Measure this machine's ceilings anew.
         progress: Hears the share of the measurement that is done.
     """
@@ -127,6 +140,8 @@ def roofline(
     loaded = tables.load(Path(named)) if named and _is_study(named) else None
     if loaded is not None:
         _expect_countable(Path(named), loaded)  # before 15 s of measuring
+        if not machine and precision != USUAL_PEAK:
+            raise InputError("on this machine trials stand below the roof of their own precision", where=named)
     roofs = (
         machine
         if isinstance(machine, Ceilings)
@@ -137,7 +152,8 @@ def roofline(
     own_code = None if modules is None else Path(modules)
     if loaded is not None:
         return Rooflines(roofs, tuple(_of_study(Path(named), loaded, roofs, own_code)), loaded.unreadable)
-    return Rooflines(roofs, (_of_network(named, roofs, batch, input_shape, threads, own_code),))
+    counted = cost(workload(named, batch, input_shape, place=OwnPlace(own_code, environment)))
+    return Rooflines(roofs, (_of_network(counted, roofs, threads, precision),))
 
 
 def _is_study(source: str) -> bool:
@@ -149,17 +165,17 @@ def _is_study(source: str) -> bool:
 
 def _bare(roofs: Ceilings) -> Roofline:
     """A chart of the roofs alone."""
-    most = max(row.threads for row in roofs.rows)
-    return Roofline("ceilings", roofs.machine, roofs.row(most), (), roofs.notes)
+    return Roofline("ceilings", roofs.machine, roofs.row(roofs.most_threads), (), roofs.notes)
 
 
-def _of_network(
-    network: str, roofs: Ceilings, batch: int, shape: Sequence[int] | None, threads: int, modules: Path | None
-) -> Roofline:
-    counted = cost(workload(network, batch, shape, modules=modules))
-    row = roofs.row(threads or max(row.threads for row in roofs.rows))
+def _of_network(counted: NetworkCost, roofs: Ceilings, threads: int, precision: str) -> Roofline:
+    row = roofs.row(threads or roofs.most_threads, precision)
     notes = [f"{layer.name}: the cost of {layer.kind} is not known" for layer in counted.unknown]
-    return Roofline(f"{counted.name}, batch {batch}", roofs.machine, row, tuple(estimated(counted, row)), tuple(notes))
+    if roofs.origin == "measured" and precision != USUAL_PEAK:
+        notes += _precision_notes(roofs, precision)
+    return Roofline(
+        f"{counted.name}, batch {counted.batch}", roofs.machine, row, tuple(estimated(counted, row)), tuple(notes)
+    )
 
 
 def _expect_countable(folder: Path, loaded: tables.Tables) -> None:
@@ -200,7 +216,7 @@ def of_configuration(
     _expect_known(record)
     resolved, workload = workload_of(record.config, modules, record.kind)
     counted = recomputing(workload) if resolved.recompute else cost(workload)
-    row = roofs.row(record.threads)
+    row = roofs.row(record.threads, resolved.precision)
     times = times_of(rows, layers, resolved.accumulate)
     points = placed(counted, times, row, resolved.optimizer)
     notes = tuple(_notes(record, roofs, counted, times))
@@ -230,6 +246,7 @@ def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) 
         yield f"the trials ran on {host}, these are the roofs of {here}"
     elif roofs.origin == "file" and device == "cpu":
         yield f"the trials ran on a CPU of {host}, these are the roofs of {roofs.machine}"
+    yield from _precision_notes(roofs, str(record.config.get("precision", FLOAT32)))
     if not times.phases:
         yield "phases were not measured: set phases = true in [measure]"
     elif not times.layers:
@@ -237,3 +254,10 @@ def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) 
     missing = unplaced(counted, times)
     if missing:
         yield f"not placed, no count: {', '.join(missing[:5])}{', …' if len(missing) > 5 else ''}"
+
+
+def _precision_notes(roofs: Ceilings, precision: str) -> Iterator[str]:
+    if roofs.origin == "measured" and precision not in roofs.precisions:
+        yield f"the roof of {precision} was not measured: these are those of {FLOAT32}"
+    elif precision != FLOAT32:
+        yield f"bytes are counted as those of {FLOAT32}; in {precision} some of them are half as many"

@@ -18,7 +18,7 @@ from steplab.core.own_code import is_own
 from steplab.core.resolution import data_spec
 from steplab.core.trial import Level, plain_level
 from steplab.costs.network import cost
-from steplab.costs.roofs import Ceilings
+from steplab.costs.roofs import FLOAT32, Ceilings
 from steplab.runner.instruments.ceilings import known_ceilings
 from steplab.runner.workloads import workload_of
 from steplab.store.paths import StudyFolder
@@ -26,7 +26,6 @@ from steplab.store.records import read_record
 from steplab_worker.machine import machine
 
 NEEDED = ("framework", "network", "dataset", "batch_size", "workers", "threads")
-ROOFED = "float32"  # the precision of the product that the roof was measured with
 VIRTUAL = "virtual"  # the device of frameworks that compute nothing
 
 
@@ -102,8 +101,9 @@ def _per_sample(levels: tuple[tuple[str, Level], ...], learns: bool) -> tuple[fl
 
 
 def _roof(config: Mapping[str, Level], device: str, roofs: Ceilings | None) -> float | None:
-    """The roof of all workers' threads, if they were on this machine's CPUs and computed as it was measured."""
+    """The roof of all workers' threads, if they were on this machine's CPUs and it was measured in their precision."""
     here = device == "cpu" and config.get("host") == machine().host and float(config.get("nodes", 1)) == 1
-    if roofs is None or not here or config.get("precision", ROOFED) != ROOFED:
+    precision = str(config.get("precision", FLOAT32))
+    if roofs is None or not here or precision not in roofs.precisions:
         return None
-    return roofs.row(int(config["workers"]) * int(config["threads"])).flops_per_s
+    return roofs.row(int(config["workers"]) * int(config["threads"]), precision).flops_per_s

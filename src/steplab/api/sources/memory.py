@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from steplab.api import display
 from steplab.api.sources.networks import expect_blocks, shards_of, workload
-from steplab.core.errors import InputError, nearest
+from steplab.core.errors import InputError, allowed, nearest
+from steplab.core.own_code import is_file, is_own
+from steplab.core.trial import PRECISIONS
 from steplab.core.units import parse_size, size
 from steplab.costs.memory import LayerMemory, Memory, largest_batch
 from steplab.costs.memory import memory as held
+from steplab.costs.mixed_precision import FLOAT32
 from steplab.costs.network import OPTIMIZERS
+from steplab.runner.environments.user_networks import OwnPlace, SeenMemory, see_memory
 
 __all__ = ["MemoryReport", "memory"]
 
@@ -21,7 +26,8 @@ __all__ = ["MemoryReport", "memory"]
 class MemoryReport:
     """What a step of training holds: `memory` has it in bytes, layer by layer.
 
-    `largest` is the largest batch whose peak fits into `within` bytes, 0 if none does; None if nobody asked.
+    `largest` is the largest batch that fits into `within` bytes, with what an allocator keeps; 0 if none does, None if
+    nobody asked.
     """
 
     memory: Memory
@@ -31,7 +37,8 @@ class MemoryReport:
     @property
     def lines(self) -> list[tuple[str, str]]:
         """The totals in words: what, and how much."""
-        memory = self.memory
+        memory, several = self.memory, self.memory.bucket_bytes > 0
+        copies = f"{size(memory.weight_copy_bytes)} are weights in {memory.precision}"
         again = "; blocks recompute the rest" if memory.recompute else ""
         whole = f"{size(memory.gathered_bytes)} of whole parameters at once: two blocks', and those of none"
         gathered = [("gathered", whole)] if memory.shards > 1 else []
@@ -41,8 +48,15 @@ class MemoryReport:
             ("gradients", f"{size(memory.gradient_bytes)}{part}"),
             ("optimiser state", f"{size(memory.state_bytes)} ({memory.optimizer})"),
             ("activations", f"{size(memory.activation_bytes)} kept for backward, as PyTorch keeps them{again}"),
+            *([("of these", copies)] if memory.weight_copy_bytes else []),
             *gathered,
+            *(
+                [("buckets", f"{size(memory.bucket_bytes)}: gradients once more, as they are exchanged")]
+                if several
+                else []
+            ),
             ("peak", f"{size(memory.peak_bytes)} at once, beside the framework itself"),
+            *_with_allocator(memory),
         ]
         if self.within is not None:
             lines.append(("largest batch", f"{self.largest or 'none'} within {size(self.within)}"))
@@ -50,7 +64,8 @@ class MemoryReport:
 
     def document(self) -> dict[str, Any]:
         """What `steplab inspect --memory --json` prints."""
-        return {**asdict(self.memory), "within_bytes": self.within, "largest_batch": self.largest}
+        counted = {**asdict(self.memory), "total_bytes": self.memory.total_bytes}
+        return {**counted, "within_bytes": self.within, "largest_batch": self.largest}
 
     def __repr__(self) -> str:
         peak = size(self.memory.peak_bytes)
@@ -66,6 +81,19 @@ class MemoryReport:
         )
 
 
+def _with_allocator(memory: Memory) -> list[tuple[str, str]]:
+    """What comes to the peak in a process on a CPU, where a step's arrays are known."""
+    beside = memory.beside
+    if beside is None:
+        return [("allocator", "not known of a network of one's own: on a CPU, a process grows by more than the peak")]
+    ends = f"{size(beside.allocator_low)} to {size(beside.allocator_high)}"
+    return [
+        *([("kernels", f"{size(beside.kernel_bytes)} more for a moment, on a CPU")] if beside.kernel_bytes else []),
+        ("allocator", f"{size(beside.allocator_bytes)} ({ends}) freed but kept, on a CPU"),
+        ("total", f"{size(memory.total_bytes)}: what a process on a CPU grows by; estimated, not measured"),
+    ]
+
+
 def memory_row(layer: LayerMemory) -> tuple[str, ...]:
     """A layer as a row of a table: name, kind, parameters, activations; nothing is a dash."""
     bytes_ = (layer.parameter_bytes, layer.activation_bytes)
@@ -77,6 +105,7 @@ def memory(
     batch: int = 1,
     *,
     optimizer: str = "sgd",
+    precision: str = FLOAT32,
     recompute: bool = False,
     strategy: str = "sync",
     workers: int = 1,
@@ -84,13 +113,20 @@ def memory(
     input_shape: Sequence[int] | None = None,
     classes: int | None = None,
     options: Mapping[str, str] | None = None,
+    modules: Path | str | None = None,
+    environment: str = "",
+    dataset: str = "",
 ) -> MemoryReport:
-    """Count what training a built-in network holds in memory: parameters, gradients, state, activations.
+    """Tell what training a network holds in memory: parameters, gradients, state, activations.
+
+    Of a built-in network it is counted. A step of one's own network is run, at this batch size and at twice that, and
+    what it holds is seen; other batch sizes follow from the two.
 
     Args:
-        network: A built-in network.
+        network: A built-in network, or `module:PACKAGE.MODULE:FUNCTION`.
         batch: Samples in a batch, of one worker.
         optimizer: `sgd`, `momentum` or `adam`.
+        precision: `float32`, or `bfloat16`: mixed, with parameters, gradients and state in float32.
         recompute: Whether blocks keep their inputs only and run forward again in backward.
         strategy: `sync`, or `sharded`: the workers divide parameters, gradients and the optimiser's state among them.
         workers: How many there are; what is told is of one.
@@ -98,16 +134,62 @@ def memory(
         input_shape: The shape of a sample; by default the network's usual.
         classes: The number of classes.
         options: Options of the network, such as `{"layers": "2"}`.
+        modules: The folder in which a module is looked for, by default the current one.
+        environment: The environment in which a module runs, by default PyTorch's own.
+        dataset: A data set of one's own, `module:…`, whose samples a module is given.
     """
     if optimizer not in OPTIMIZERS:
         raise InputError(f"there is no optimiser {optimizer!r}", hint=nearest(optimizer, OPTIMIZERS))
+    if precision not in PRECISIONS:
+        raise InputError(f"what {precision!r} holds is not counted", where="precision", hint=allowed(PRECISIONS))
     shards = shards_of(strategy, workers)
     limit = parse_size(within) if isinstance(within, str) else within
+    place = OwnPlace(None if modules is None else Path(modules), environment, dataset)
+    if is_file(network):
+        raise InputError("what training holds is not known of an ONNX file: it only infers here", where=network)
+    if is_own(network):
+        if precision != FLOAT32:
+            raise InputError("a step of one's own network is run in float32", where="precision")
+        if recompute or shards > 1:
+            raise InputError("which blocks a network of one's own has is not known", where=network)
+        if options or classes:
+            raise InputError("classes and options are for built-in networks", where=network)
+        seen = see_memory(network, (batch, 2 * batch), input_shape, place)
+        return _report(lambda samples: _own(network, optimizer, samples, workers > 1, *seen), batch, limit)
 
     def at(samples: int) -> Memory:
-        operations = workload(network, samples, input_shape, classes, options)
+        operations = workload(network, samples, input_shape, classes, options, place)
         if recompute:
             expect_blocks(operations)
-        return held(operations, optimizer, recompute, shards)
+        return held(operations, optimizer, recompute, shards, precision, exchanges=workers > shards)
 
+    return _report(at, batch, limit)
+
+
+def _report(at: Callable[[int], Memory], batch: int, limit: int | None) -> MemoryReport:
     return MemoryReport(at(batch), limit, None if limit is None else largest_batch(at, limit))
+
+
+def _own(network: str, optimizer: str, batch: int, exchanges: bool, first: SeenMemory, second: SeenMemory) -> Memory:
+    """What a step of one's own network holds at a batch size, on the line through what was seen at two.
+
+    Gradients, state and buckets are of what is learned; frozen parameters are there, too.
+    """
+
+    def between(low: int, high: int) -> int:
+        return max(0, round(low + (high - low) * (batch - first.batch) / (second.batch - first.batch)))
+
+    kept = {layer.name: layer.activation_bytes for layer in second.layers}
+    layers = tuple(
+        replace(layer, activation_bytes=between(layer.activation_bytes, kept.get(layer.name, 0)))
+        for layer in first.layers
+    )
+    parameters = sum(layer.parameter_bytes for layer in layers)
+    state, buckets = OPTIMIZERS[optimizer].state * first.learned_bytes, first.learned_bytes * exchanges
+    return Memory(
+        network=network, batch=batch, optimizer=optimizer,
+        parameter_bytes=parameters, gradient_bytes=first.learned_bytes, state_bytes=state,
+        activation_bytes=sum(layer.activation_bytes for layer in layers),
+        peak_bytes=parameters + state + buckets + between(first.working_bytes, second.working_bytes),
+        beside=None, layers=layers, bucket_bytes=buckets,
+    )  # fmt: skip

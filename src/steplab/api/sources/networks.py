@@ -17,7 +17,7 @@ from steplab.costs.network import OPTIMIZERS, LayerCost, NetworkCost, cost, upda
 from steplab.costs.onnx_graph import read_onnx
 from steplab.costs.operation import Workload
 from steplab.costs.recompute import recomputing
-from steplab.runner.environments.user_networks import trace_module
+from steplab.runner.environments.user_networks import OwnPlace, trace_module
 
 STRATEGIES = ("sync", "sharded")
 __all__ = ["LayerCost", "NetworkCost", "NetworkReport", "inspect", "workload"]
@@ -85,6 +85,8 @@ def inspect(
     classes: int | None = None,
     options: Mapping[str, str] | None = None,
     modules: Path | str | None = None,
+    environment: str = "",
+    dataset: str = "",
     recompute: bool = False,
     strategy: str = "sync",
     workers: int = 1,
@@ -99,12 +101,15 @@ def inspect(
         classes: The number of classes of a built-in network.
         options: Options of a built-in network, such as `{"filters": "8"}`.
         modules: The folder in which a module is looked for, by default the current one.
+        environment: The environment in which a module runs, by default PyTorch's own.
+        dataset: A data set of one's own, `module:…`, whose samples a module is given.
         recompute: Whether blocks run forward again in backward, which then counts that as well.
         strategy: How several workers share a step: `sync` or `sharded`.
         workers: How many there are, for what they send each other.
     """
     shards_of(strategy, workers)
-    operations = workload(network, batch, input_shape, classes, options or {}, modules)
+    place = OwnPlace(None if modules is None else Path(modules), environment, dataset)
+    operations = workload(network, batch, input_shape, classes, options or {}, place)
     if recompute:
         expect_blocks(operations)
     counted = recomputing(operations) if recompute else cost(operations)
@@ -145,7 +150,7 @@ def workload(
     shape: Sequence[int] | None,
     classes: int | None = None,
     options: Mapping[str, str] | None = None,
-    modules: Path | str | None = None,
+    place: OwnPlace | None = None,
 ) -> Workload:
     """The operations of one forward pass."""
     kind = network.partition(":")[0] if ":" in network else ""
@@ -155,5 +160,7 @@ def workload(
     if kind == "onnx":
         return read_onnx(network.removeprefix("onnx:"), batch, sample)
     if kind == "module":
-        return trace_module(network, batch, sample, folder=None if modules is None else Path(modules))
+        return trace_module(network, batch, sample, place)
+    if place and (place.environment or place.dataset):
+        raise InputError("an environment and a data set are for networks of one's own, module:…", where=network)
     return builtin(network, batch, sample, classes, dict(options or {}))

@@ -30,6 +30,8 @@ NODES = frozenset({
     "nodes", "numnodes", "nnodes", "hosts", "numhosts", "nhosts", "machines", "nummachines", "servers",
 })  # fmt: skip
 THREADS = frozenset({"threads", "numthreads", "nthreads"})
+# Seconds that a network's profile gives for the exchange of a row's gradients (`fit --network`).
+EXCHANGE = "exchange_s"
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,18 @@ class Parts:
     batch: str = ""
     nodes: str = ""
     shared: bool = False
+    exchange: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that were found."""
-        return tuple(column for column in (self.workers, self.batch, self.nodes) if column)
+        return tuple(column for column in (self.workers, self.batch, self.nodes, self.exchange) if column)
+
+    def document(self) -> dict[str, str | bool]:
+        """Plain JSON data; what versions before did not know is left out where there is none."""
+        known: dict[str, str | bool] = {"workers": self.workers, "batch": self.batch, "nodes": self.nodes}
+        known["shared"] = self.shared
+        return known | ({"exchange": self.exchange} if self.exchange else {})
 
 
 @cache
@@ -75,7 +84,7 @@ def find_parts(
     """The parts by name among numeric columns; a part that is told wins, and "none" switches it off.
 
     >>> find_parts(pd.DataFrame({"gpus": [1, 2], "bsz": [8, 8]}), ["gpus", "bsz"])
-    Parts(workers='gpus', batch='bsz', nodes='', shared=False)
+    Parts(workers='gpus', batch='bsz', nodes='', shared=False, exchange='')
     """
     count = _chosen(frame, columns, workers, WORKERS, "workers")
     size = _chosen(frame, columns, batch, BATCH, "batch") or _chosen(frame, columns, batch, GLOBAL_BATCH, "batch")
@@ -83,7 +92,8 @@ def find_parts(
     if not count and hosts:
         # A table that only counts nodes has one worker in each, as far as it tells.
         count, hosts = hosts, ""
-    return Parts(count, size, hosts, shared=bool(count) and plain(size) in GLOBAL_BATCH)
+    exchange = EXCHANGE if count and EXCHANGE in columns else ""
+    return Parts(count, size, hosts, bool(count) and plain(size) in GLOBAL_BATCH, exchange)
 
 
 def _chosen(frame: pd.DataFrame, columns: Sequence[str], told: str, names: frozenset[str], option: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError, nearest
+from steplab.core.memory_columns import MEMORY
 from steplab.models.columns.meaning import is_scale
 from steplab_worker.phases import WORDS
 
@@ -20,9 +21,10 @@ from steplab_worker.phases import WORDS
 NOT_FACTORS = frozenset({
     *WORDS, "trial", "replicate", "configuration", "status", "reason", "run", "epoch", "started", "t_iter_low",
     "t_iter_high", "t_iter_phased", "observer_cost", "spread", "drift", "iterations", "lif", "throughput",
-    "memory_bytes", "cpu_s", "other_cpu_s", "energy", "energy_source", "energy_j", "energy_provenance", "loss",
+    *MEMORY, "cpu_s", "other_cpu_s", "energy", "energy_source", "energy_j", "energy_provenance", "loss",
     "compile_s", "recompilations", "seconds", "data_source", "variables", "rank_hosts",
 })  # fmt: skip
+LONGEST = 40  # characters of a value that is repeated to its writer
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def _numbers(values: pd.Series, column: str) -> np.ndarray:
     if wrong.any():
         first = values.iloc[int(np.argmax(wrong))]
         hint = "remove those rows, or make the column categorical"
-        raise ModelError(f"column {column!r} holds {first!r}, which is not a finite number", hint=hint)
+        told = repr(first) if len(repr(first)) <= LONGEST else f"{repr(first)[:LONGEST]}…"
+        raise ModelError(f"column {column!r} holds {told}, which is not a finite number", hint=hint)
     return numbers
 
 

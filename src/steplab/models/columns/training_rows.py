@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from steplab.core.errors import NotEnoughData, TableError, nearest
 from steplab.models.columns.roles import Roles, infer_roles
+from steplab.models.columns.setting import Setting, setting_of
 
 DEFAULT_TARGET = "t_iter"
 # A text column with more levels than this names rows rather than a factor.
@@ -27,6 +28,7 @@ class Chosen:
     roles: Roles
     groups: np.ndarray | None
     notes: tuple[str, ...]
+    setting: Setting | None = None  # what a study held fixed
 
 
 def choose(
@@ -45,7 +47,8 @@ def choose(
     if varying:
         notes.append(f"left out, though varied: {', '.join(varying)}; trials that differ in it count as repetitions")
     _require_numbers(frame, (*roles.numeric, name))
-    return _complete(frame, name, roles, group, notes)
+    chosen = _complete(frame, name, roles, group, notes)
+    return replace(chosen, setting=setting_of(chosen.X, factors, roles.columns))
 
 
 def _require(frame: pd.DataFrame, column: str) -> None:

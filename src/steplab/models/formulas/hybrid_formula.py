@@ -20,6 +20,7 @@ MEANINGS = {
     "reach": ("communication that grows", "s_1"),
     "between": ("communication of two nodes", "s_2"),
     "within": ("communication within a node", "s_3"),
+    "wire": ("share of the profile's exchange", "w_0"),
     "contention": ("slower compute for each other worker", "c_2"),
 }
 # A coefficient is determined if its standard error stays below this: a factor of two for times.
@@ -95,7 +96,11 @@ def _sync(law: StepLaw, value: dict[str, float]) -> Node:
     if "within" in value:
         within = op("log", op("div", workers, _nodes(law)))
         terms.append(op("mul", number(scale * float(np.exp(value["within"]))), within))
-    return _times(_sum(terms), *sizes, *_levels(law, value, "sync"))
+    fitted = _times(_sum(terms), *sizes, *_levels(law, value, "sync"))
+    if "wire" not in value:
+        return fitted
+    exchange = op("max", number(0), column(law.parts.exchange))
+    return op("add", fitted, op("mul", number(float(np.exp(value["wire"]))), exchange))
 
 
 def _workers(law: StepLaw) -> Node:

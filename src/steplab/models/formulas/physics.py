@@ -2,8 +2,9 @@
 
 t = (C^γ + S^γ)^(1/γ), with
 C = (overhead + per_sample · batch · Π factor^u) · Π level      what a rank computes on its own
-S = (latency·[N>1] + between·[K>1] + reach·(K^p − 1)/p + within·ln(N/K)) · Π factor^v · Π level
+S = (latency·[N>1] + between·[K>1] + reach·(K^p − 1)/p + within·ln(N/K)) · Π factor^v · Π level + wire·E
 
+E are the seconds that a network's profile gives for the exchange, where there is a column of them, and wire is near 1.
 If the workers share a batch, it counts as batch / N. N workers on K nodes; without a column of nodes, N
 stands for K and the terms of nodes are left out. The flat law is the same with all workers as equals: reach·(N^p − 1)/p
 and no `within`, as one ring over all ranks behaves. The contended law multiplies C by 1 + contention·(n − 1) for the n
@@ -19,7 +20,7 @@ determine at a usual value, so that extrapolation stays sane.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
@@ -35,9 +36,10 @@ STRONGEST_OVERLAP = 10.0
 MOST_ROWS = 4000
 LEAST_GROWTH = 1e-3
 # Prior widths (standard deviations): a factor of e^10 for times, little for the growth power.
-TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within")
+TIMES = ("overhead", "per_sample", "latency", "reach", "between", "within", "wire")
 WIDE, GROWTH_WIDTH, POWER_WIDTH, SYNC_POWER_WIDTH = 10.0, 0.1, 3.0, 2.0
 USUAL_CONTENTION, CONTENTION_WIDTH = 0.03, 2.0
+WIRE_WIDTH = 1.0  # a profile is right to a factor of e
 LINEAR_GROWTH = 2.0  # tanh 2 is 0.96, next to linear
 
 
@@ -88,10 +90,11 @@ class Inputs:
     nodes: Array
     sizes: Array
     levels: Array
+    exchange: Array
 
     def take(self, rows: Array) -> Inputs:
         """Some of the rows."""
-        return Inputs(*(getattr(self, name)[rows] for name in ("batch", "workers", "nodes", "sizes", "levels")))
+        return Inputs(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class StepLaw:
         if self.parts.workers:
             names += ["overlap", "growth", "latency", "reach"] + (["contention"] if self.contended else [])
             names += [] if not self.parts.nodes else ["between"] if self.flat else ["between", "within"]
+            names += ["wire"] if self.parts.exchange else []
         for part in ("compute", "sync") if self.parts.workers else ("compute",):
             names += [f"{part}:{factor.column}:{factor.level}" for factor in self.factors]
         return tuple(names)
@@ -129,7 +133,8 @@ class StepLaw:
             for is_level in (False, True)
         ]
         sizes, levels = (np.column_stack(b) if b else np.empty((len(frame), 0)) for b in blocks)
-        return Inputs(batch, workers, nodes, sizes, levels)
+        exchange = frame[self.parts.exchange].to_numpy(float) if self.parts.exchange else np.zeros(len(frame))
+        return Inputs(batch, workers, nodes, sizes, levels, np.maximum(exchange, 0.0))
 
     def prior(self, y: Array, batch: Array) -> tuple[Array, Array]:
         """The usual value of each unknown and how far it may plausibly lie from it."""
@@ -138,7 +143,7 @@ class StepLaw:
         usual["per_sample"] = np.log(0.3 * typical / float(np.median(batch)))
         usual |= dict.fromkeys(("latency", "reach", "between", "within"), np.log(0.1 * typical))
         usual |= {"contention": np.log(USUAL_CONTENTION), "growth": LINEAR_GROWTH if self.linear else 0.0}
-        width = {"growth": GROWTH_WIDTH, "contention": CONTENTION_WIDTH}
+        width = {"growth": GROWTH_WIDTH, "contention": CONTENTION_WIDTH, "wire": WIRE_WIDTH}
         centre = [usual.get(name, 0.0) for name in self.names]
         widths = [
             width.get(name, POWER_WIDTH if name.startswith("compute:") else
@@ -200,7 +205,7 @@ def _step(law: StepLaw, theta: Array, at: Inputs) -> _Step:
         return _Step(value, sized, compute, np.zeros(len(sized)), np.ones(len(sized)), compute)
     sizes, levels = _effects(law, value, at, "sync")
     scale = np.exp(np.clip(sizes + levels, -40, 40))
-    sync = _collective(value, at) * scale
+    sync = _collective(value, at) * scale + _wire(value, at)
     gamma = overlap(value["overlap"])
     longer = np.maximum(compute, sync)
     time = longer * ((compute / longer) ** gamma + (sync / longer) ** gamma) ** (1 / gamma)
@@ -225,7 +230,7 @@ def log_gradient(law: StepLaw, theta: Array, at: Inputs) -> Array:
 def _slopes(law: StepLaw, step: _Step, at: Inputs) -> Array:
     columns: dict[str, Array] = {"per_sample": step.sized / step.compute}
     columns["overhead"] = 1 - columns["per_sample"]
-    columns |= _factor_columns(law, at, "compute", columns["per_sample"])
+    columns |= _factor_columns(law, at, "compute", columns["per_sample"], np.ones(len(step.time)))
     if law.contended:
         more = np.exp(step.value["contention"]) * _sharing(at)
         columns["contention"] = more / (1 + more)
@@ -239,8 +244,10 @@ def _slopes(law: StepLaw, step: _Step, at: Inputs) -> Array:
     sync = np.maximum(step.sync, 1e-300)
     for name, term in _collective_terms(step.value, at).items():
         columns[name] = (1 - share) * term * step.sync_scale / sync
-    ones = np.ones(len(share))
-    columns |= {name: (1 - share) * column for name, column in _factor_columns(law, at, "sync", ones).items()}
+    wire = _wire(step.value, at)
+    columns["wire"] = (1 - share) * wire / sync
+    scaled = (step.sync - wire) / sync  # what factors act on
+    columns |= {name: (1 - share) * column for name, column in _factor_columns(law, at, "sync", scaled, scaled).items()}
     power, across = growth(step.value["growth"]), at.nodes if "within" in step.value else at.workers
     reach = np.exp(step.value["reach"]) * _growing(across, power) * step.sync_scale
     columns["growth"] = (1 - share) * reach / sync * (1 - power**2)
@@ -256,14 +263,14 @@ def _by_overlap(step: _Step, share: Array, gamma: float) -> Array:
     return np.asarray(entropy / gamma * (STRONGEST_OVERLAP - 1) * bounded * (1 - bounded))
 
 
-def _factor_columns(law: StepLaw, at: Inputs, part: str, share: Array) -> dict[str, Array]:
-    """The derivatives of the logarithm of a part by its factors; sizes act on a share of it, levels on all."""
+def _factor_columns(law: StepLaw, at: Inputs, part: str, sizes: Array, levels: Array) -> dict[str, Array]:
+    """The derivatives of the logarithm of a part by its factors; sizes and levels act on a share of it."""
     columns, seen = {}, {"size": 0, "level": 0}
     for factor in law.factors:
         kind, block = ("level", at.levels) if factor.kind == "level" else ("size", at.sizes)
         values = block[:, seen[kind]]
         seen[kind] += 1
-        columns[f"{part}:{factor.column}:{factor.level}"] = values if kind == "level" else share * values
+        columns[f"{part}:{factor.column}:{factor.level}"] = values * (levels if kind == "level" else sizes)
     return columns
 
 
@@ -292,6 +299,11 @@ def _collective(value: dict[str, float], at: Inputs) -> Array:
     return np.asarray(sum(_collective_terms(value, at).values()))
 
 
+def _wire(value: dict[str, float], at: Inputs) -> Array:
+    """What the profile's exchange takes of the step."""
+    return np.exp(value["wire"]) * at.exchange if "wire" in value else np.zeros(len(at.exchange))
+
+
 def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None, *, quick: bool = False) -> Array:
     """The unknowns by robust least squares on logarithms of time, with weak priors, from several starts or one."""
     if len(y) > MOST_ROWS:
@@ -301,6 +313,8 @@ def fit_law(law: StepLaw, at: Inputs, y: Array, start: Array | None = None, *, q
     typical = float(np.median(y))
     shift = np.array([np.log(typical) if name in TIMES else 0.0 for name in law.names])
     centre, width = law.prior(y / typical, at.batch)
+    # A profile has its own seconds, so that its factor is near 1 in the target's unit, not in typical times.
+    centre = np.where(np.array(law.names) == "wire", centre - shift, centre)
     logs = np.log(y / typical)
 
     def residuals(theta: Array) -> Array:

@@ -75,13 +75,13 @@ def with_lengths(Z: Array, residuals: Array, lengths: Array, signal: float, nois
     covariance = signal * _kernel(Z, Z, lengths) + noise * np.eye(len(Z))
     factor = cho_factor(covariance, lower=True)
     weights = cho_solve(factor, residuals)
-    left_out = weights / np.diag(_lower_inverse(factor[0]))
+    left_out = weights / np.diag(lower_inverse(factor[0]))
     if np.mean(left_out**2) > WORTHWHILE**2 * np.mean(residuals**2):
         return nothing(Z.shape[1])
     return Kriging(Z, weights, lengths, signal, noise)
 
 
-def _lower_inverse(factor: Array) -> Array:
+def lower_inverse(factor: Array) -> Array:
     """The inverse of a matrix from its lower Cholesky factor; what stands above the diagonal means nothing.
 
     It is a third of the work of solving for each unit vector.
@@ -129,7 +129,7 @@ def _unlikelihood(logs: Array, squares: Array, twice: Array, residuals: Array) -
     except LinAlgError:
         return 1e10, np.zeros_like(logs)
     weights = cho_solve(factor, residuals)
-    pull = np.outer(weights, weights) - _lower_inverse(factor[0])
+    pull = np.outer(weights, weights) - lower_inverse(factor[0])
     moved = pull * smooth * twice
     by_length = -0.5 * (moved.ravel() @ squares.reshape(-1, dimensions)) / lengths**2
     by_amplitude = [-0.5 * float(np.sum(moved)), -0.5 * float(np.trace(pull)) * noise]

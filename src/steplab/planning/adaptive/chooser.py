@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
 
 from steplab.core.units import seconds as shown
 from steplab.planning.adaptive.comparing import Pair, verdicts, wanted
+from steplab.planning.adaptive.gains import Gains, Improvement, Reduction
+from steplab.planning.adaptive.outlook import Outlook, Wanted, outlook
 from steplab.planning.adaptive.space import Space
 from steplab.planning.adaptive.surrogate import Sizes, Surrogate, learn
 
 Array = np.ndarray
 AIMS = ("predict", "best", "scaling", "compare")
 REFERENCES = 256  # candidates that stand for the region
-AS_GOOD = 0.9  # of choices that promise nearly as much as the best, the cheapest is taken
+AS_GOOD = 0.9  # of choices that promise nearly as much as the best, a cheap one is taken
+AS_CHEAP = 0.2  # seconds that differ by less than this share cost as much
+# To predict a region, the most telling trials lie at the ends of the factors, if the surrogate is right. It never is,
+# and trials at the ends alone do not show it: the most telling of a few that chance draws keeps the middle in view.
+DRAWN = 8
 REPEATED = 2  # configurations of the start block that are measured twice, to know the noise
 SETTLED = 3  # trials in a row below the tolerance, so that luck ends no study
 
@@ -156,42 +161,46 @@ class _Chooser:
 
     def _following(self, number: int) -> Batch:
         good = [trial for trial in self.observed if math.isfinite(trial.log)]
-        rows, logs = [trial.row for trial in good], np.array([trial.log for trial in good])
-        surrogate = learn(self.space, rows, logs, self.aim.seed, self.sizes)
-        if self.sizes is not None:
-            surrogate = replace(surrogate, sizes=self.sizes)
-        gains = _improvement if self.aim.kind == "best" else _Reduction(self._functionals())
-        uncertainty = gains.uncertainty(surrogate)
+        gains, now = self._gains(), outlook(self._surrogate(good), self._wanted)
+        uncertainty = gains.uncertainty(now)
         if uncertainty <= self.aim.tolerance and len(good) >= start_size(self.space, self.aim) + SETTLED:
             return Batch(number, (), gains.reached(uncertainty, self.aim.tolerance), uncertainty)
         choices: list[Choice] = []
-        counts = Counter(self._counts)
+        counts, costs = Counter(self._counts), self._expected_s(good)
         while len(choices) < min(self.aim.batch, self._left):
             free = np.array([row for row in self._free if counts[int(row)] < self.aim.replicates], int)
             if not len(free):
                 break
-            choice = self._best_choice(gains, surrogate, free, counts, good)
+            choice = self._best_choice(gains, now, free, counts, costs)
             choices.append(choice)
             counts[choice.row] += 1
-            surrogate = surrogate.believing(choice.row)
-        return Batch(number, tuple(choices), gains.told(uncertainty), uncertainty, gains.uncertainty(surrogate))
+            now = now.believing(choice.row)
+        return Batch(number, tuple(choices), gains.told(uncertainty), uncertainty, gains.uncertainty(now))
 
-    def _best_choice(
-        self, gains: Gains, surrogate: Surrogate, free: Array, counts: Counter[int], good: Sequence[Observed]
-    ) -> Choice:
-        gain, took = gains.of(surrogate, free), self._expected_s(free, good)
-        if self.aim.minutes is not None:
-            at = int(np.argmax(gain / took))
-        else:  # the budget counts trials: of those that tell as much, the cheapest
-            near = np.flatnonzero(gain >= AS_GOOD * gain.max())
-            at = int(near[np.argmin(took[near])])
+    def _surrogate(self, good: Sequence[Observed]) -> Surrogate:
+        rows, logs = [trial.row for trial in good], np.array([trial.log for trial in good])
+        if self.sizes is not None:
+            return Surrogate(self.space, np.array(rows), logs, self.sizes)
+        return learn(self.space, rows, logs, self.aim.seed)
+
+    def _gains(self) -> Gains:
+        if self.aim.kind == "best":
+            return Improvement()
+        if self._wanted.bases is not None:
+            return Reduction("the scaling with workers is")
+        return Reduction("the times of the region are", DRAWN)
+
+    def _best_choice(self, gains: Gains, now: Outlook, free: Array, counts: Counter[int], costs: Array) -> Choice:
+        rng = np.random.default_rng([self.aim.seed, len(now.measured)])
+        free = _looked_at(free, counts, gains.drawn, rng)
+        gain, took = gains.of(now, free), costs[free]
+        at = int(np.argmax(gain / took)) if self.aim.minutes is not None else _cheapest_telling(gain, took, rng)
         row = int(free[at])
-        known = counts[row] > 0
-        why = gains.why(surrogate, row, float(gain[at]), known) + f"; about {shown(float(took[at]))}"
+        why = gains.why(now, row, float(gain[at]), counts[row] > 0) + f"; about {shown(float(took[at]))}"
         return Choice(row, counts[row], why, float(took[at]))
 
-    def _expected_s(self, free: Array, good: Sequence[Observed]) -> Array:
-        """The seconds that trials of candidates take, from those that have run: linear in logarithms."""
+    def _expected_s(self, good: Sequence[Observed]) -> Array:
+        """The seconds that trials of all candidates take, from those that have run: linear in logarithms."""
         rows = np.array([trial.row for trial in good])
         took = np.log(np.maximum([trial.seconds for trial in good], 1e-3))
         X = np.column_stack([np.ones(len(self.space.frame)), self.space.points])
@@ -199,13 +208,14 @@ class _Chooser:
         ridge[0, 0] = 1e-9
         weights = np.linalg.solve(X[rows].T @ X[rows] + ridge, X[rows].T @ took)
         ends = float(took.min()) - 1, float(took.max()) + 1
-        return np.asarray(np.exp(np.clip(X[free] @ weights, *ends)))
+        return np.asarray(np.exp(np.clip(X @ weights, *ends)))
 
-    def _functionals(self) -> tuple[Array, Array | None]:
+    @cached_property
+    def _wanted(self) -> Wanted:
         """What is to be known: times of the region, or how they change with workers."""
         rows = self.space.some(REFERENCES, self.aim.seed)
         if self.aim.kind != "scaling" or not self.space.workers:
-            return rows, None
+            return Wanted(rows)
         frame, workers = self.space.frame, self.space.workers
         others = [str(name) for name in frame.columns if name != workers]
         keys = list(frame[others].astype(str).itertuples(index=False, name=None))
@@ -215,8 +225,8 @@ class _Chooser:
         pairs = [(int(row), fewest[keys[int(row)]]) for row in rows]
         kept = [(row, base) for row, base in pairs if row != base]
         if not kept:
-            return rows, None
-        return np.array([row for row, _ in kept]), np.array([base for _, base in kept])
+            return Wanted(rows)
+        return Wanted(np.array([row for row, _ in kept]), np.array([base for _, base in kept]))
 
     # Comparing.
 
@@ -247,112 +257,22 @@ class _Chooser:
         )
 
 
+def _looked_at(free: Array, counts: Counter[int], drawn: int | None, rng: np.random.Generator) -> Array:
+    """What was measured and may be again, and of the rest as many as are drawn."""
+    known = np.array([counts[int(row)] > 0 for row in free], bool)
+    if drawn is None or int((~known).sum()) <= drawn:
+        return free
+    return np.concatenate([free[known], rng.choice(free[~known], drawn, replace=False)])
+
+
+def _cheapest_telling(gain: Array, took: Array, rng: np.random.Generator) -> int:
+    """The budget counts trials: of those that tell nearly as much, a cheap one; among these chance decides."""
+    near = np.flatnonzero(gain >= AS_GOOD * gain.max())
+    return int(rng.choice(near[took[near] <= (1 + AS_CHEAP) * took[near].min()]))
+
+
 def _told_apart(pairs: Sequence[Pair]) -> str:
     apart, alike = (sum(pair.verdict in kinds for pair in pairs) for kinds in (("faster", "slower"), ("alike",)))
     rest = len(pairs) - apart - alike
     left = f", {rest} cannot be told within the allowed replicates" if rest else ""
     return f"ended: {apart} of {len(pairs)} pairs are told apart, {alike} differ by less than matters{left}"
-
-
-class Gains:
-    """What a further trial is worth for an aim."""
-
-    def of(self, surrogate: Surrogate, free: Array) -> Array:
-        """The gain of measuring each candidate."""
-        raise NotImplementedError
-
-    def uncertainty(self, surrogate: Surrogate) -> float:
-        """What is left to learn, as a relative number."""
-        raise NotImplementedError
-
-    def told(self, uncertainty: float) -> str:
-        """Where the study stands, in words."""
-        raise NotImplementedError
-
-    def reached(self, uncertainty: float, tolerance: float) -> str:
-        """That it has reached its aim, in words."""
-        return f"ended: {self.told(uncertainty)}, within the tolerance of {tolerance:.2%}"
-
-    def why(self, surrogate: Surrogate, row: int, gain: float, known: bool) -> str:
-        """Why a candidate is chosen, in words."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class _Reduction(Gains):
-    """The mean variance of what is to be known, and by how much a trial reduces it (Cohn: Neural Networks 9, 1996)."""
-
-    functionals: tuple[Array, Array | None]
-
-    def _with(self, surrogate: Surrogate, others: Array) -> Array:
-        rows, bases = self.functionals
-        cross = surrogate.posterior(rows, others)
-        return cross if bases is None else cross - surrogate.posterior(bases, others)
-
-    def of(self, surrogate: Surrogate, free: Array) -> Array:
-        """The reduction of the mean variance."""
-        cross = self._with(surrogate, free)
-        return np.asarray((cross**2).mean(0) / (surrogate.variance(free) + surrogate.noise))
-
-    def _mean_variance(self, surrogate: Surrogate) -> float:
-        rows, bases = self.functionals
-        variance = surrogate.variance(rows)
-        if bases is not None:
-            variance = variance + surrogate.variance(bases) - 2 * surrogate.pairwise(rows, bases)
-        return float(np.mean(np.maximum(variance, 0.0)))
-
-    def uncertainty(self, surrogate: Surrogate) -> float:
-        """The root of the mean variance, as a relative error."""
-        return math.expm1(min(20.0, math.sqrt(self._mean_variance(surrogate))))
-
-    def told(self, uncertainty: float) -> str:
-        """Where the study stands."""
-        what = "times of the region" if self.functionals[1] is None else "scaling with workers"
-        return (
-            f"the {what} are known to {uncertainty:.1%}"
-            if "times" in what
-            else f"the {what} is known to {uncertainty:.1%}"
-        )
-
-    def why(self, surrogate: Surrogate, row: int, gain: float, known: bool) -> str:
-        """By how much it narrows what is known."""
-        before = self._mean_variance(surrogate)
-        after = max(before - gain, 0.0)
-        told = f"{math.expm1(min(20, before**0.5)):.2%} to {math.expm1(min(20, after**0.5)):.2%}"
-        if known:
-            return (
-                f"measured again: noise of {math.sqrt(surrogate.noise):.1%} limits here; narrows the doubt from {told}"
-            )
-        return f"narrows the mean doubt from {told}"
-
-
-class _Improvement(Gains):
-    """How much faster than the best so far a candidate may be (Jones and others: J. Global Optimization 13, 1998)."""
-
-    def _expected(self, surrogate: Surrogate, rows: Array) -> tuple[Array, Array, Array]:
-        incumbent = float(surrogate.mean(np.unique(surrogate.rows)).min())
-        mean, spread = surrogate.mean(rows), np.sqrt(surrogate.variance(rows))
-        z = (incumbent - mean) / spread
-        return (incumbent - mean) * stats.norm.cdf(z) + spread * stats.norm.pdf(z), stats.norm.cdf(z), mean - incumbent
-
-    def of(self, surrogate: Surrogate, free: Array) -> Array:
-        """The expected improvement, in logarithms."""
-        return np.asarray(np.maximum(self._expected(surrogate, free)[0], 1e-15))
-
-    def uncertainty(self, surrogate: Surrogate) -> float:
-        """The largest improvement that can still be expected."""
-        every = np.arange(len(surrogate.space.frame))
-        return float(np.max(self._expected(surrogate, every)[0]))
-
-    def told(self, uncertainty: float) -> str:
-        """Where the study stands."""
-        return f"a further trial is expected to find a configuration faster by {uncertainty:.2%} at most"
-
-    def why(self, surrogate: Surrogate, row: int, gain: float, known: bool) -> str:
-        """The chance that it is the best."""
-        _, chance, above = (float(values[0]) for values in self._expected(surrogate, np.array([row])))
-        again = f"measured again: noise of {math.sqrt(surrogate.noise):.1%} limits; " if known else ""
-        return f"{again}faster than the best so far with {chance:.0%} (expected {math.expm1(above):+.1%})"
-
-
-_improvement = _Improvement()

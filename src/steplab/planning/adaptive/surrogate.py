@@ -9,19 +9,21 @@ the measured times are likeliest, with weak priors (Rasmussen and Williams: Gaus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
 
+from steplab.models.learned.kriging import lower_inverse
 from steplab.planning.adaptive.space import Space
 
 Array = np.ndarray
 ROWS_TO_LEARN = 150  # measured trials from which sizes and lengths are learned
 LEVEL_APART = 0.5  # how alike the bends of two levels of a factor are
 CONSTANT = 25.0  # variance of the mean level: anything
+JITTER = 1e-10  # so that a covariance stays positive definite in floating point
 # Logarithms of variances and lengths before anything was measured, and how far they may well be from that.
 PRIOR = {"linear": (0.0, 1.5), "level": (-2.5, 1.5), "smooth": (-2.5, 1.5), "own": (-7.0, 1.5), "noise": (-6.0, 2.0)}
 LENGTH = (-0.5, 0.7)
@@ -38,14 +40,9 @@ class Sizes:
     noise: float
     lengths: tuple[float, ...]
 
-    @property
-    def vector(self) -> Array:
-        """All of them."""
-        return np.array([self.linear, self.level, self.smooth, self.own, self.noise, *self.lengths])
-
     @classmethod
     def of(cls, vector: Array) -> Sizes:
-        """The inverse of `vector`."""
+        """From one array: the variances in this order, then the lengths."""
         linear, level, smooth, own, noise, *lengths = (float(value) for value in vector)
         return cls(linear, level, smooth, own, noise, tuple(lengths))
 
@@ -78,8 +75,8 @@ class Surrogate:
 
     @cached_property
     def _factor(self) -> tuple[Array, bool]:
-        covariance = self.covariance(self.rows, self.rows) + self.noise * np.eye(len(self.rows))
-        factor: tuple[Array, bool] = cho_factor(covariance + 1e-10 * np.eye(len(self.rows)), lower=True)
+        covariance = self.covariance(self.rows, self.rows) + (self.noise + JITTER) * np.eye(len(self.rows))
+        factor: tuple[Array, bool] = cho_factor(covariance, lower=True)
         return factor
 
     @cached_property
@@ -96,82 +93,58 @@ class Surrogate:
             return np.zeros(len(at))
         return np.asarray(self._level + self.covariance(at, self.rows) @ self._weights)
 
-    def posterior(self, left: Array, right: Array) -> Array:
-        """Covariances between candidates, after what was measured."""
-        covariance = self.covariance(left, right)
-        if not len(self.rows):
-            return covariance
-        return np.asarray(
-            covariance - self.covariance(left, self.rows) @ cho_solve(self._factor, self.covariance(self.rows, right))
-        )
+    def left_out(self) -> Array:
+        """The log time of each trial as the others tell it, with the sizes that all of them gave."""
+        return np.asarray(self.logs - self._weights / np.diag(lower_inverse(self._factor[0])))
 
-    def variance(self, at: Array) -> Array:
-        """The variance of candidates, after what was measured."""
+    def before(self, at: Array) -> Array:
+        """The variance of candidates before anything was measured."""
         own = np.exp([self.sizes.smooth, self.sizes.own]).sum() + CONSTANT
-        points = self.space.points[at]
-        total = own + np.exp(self.sizes.linear) * (points**2).sum(1)
-        total += np.exp(self.sizes.level) * self.space.levels.shape[1]
-        if not len(self.rows):
-            return np.asarray(total)
-        cross = self.covariance(at, self.rows)
-        known = np.einsum("ij,ji->i", cross, cho_solve(self._factor, cross.T))
-        return np.asarray(np.maximum(total - known, 1e-12))
+        levels = np.exp(self.sizes.level) * self.space.levels.shape[1]
+        return np.asarray(own + levels + np.exp(self.sizes.linear) * (self.space.points[at] ** 2).sum(1))
 
-    def pairwise(self, left: Array, right: Array) -> Array:
-        """The covariance of each candidate with its partner, after what was measured."""
-        points, levels = self.space.points, self.space.levels
-        parts = [_kernel(points[[a]], points[[b]], levels[[a]], levels[[b]], self.sizes, np.array([[a == b]]))
-                 for a, b in zip(left, right, strict=True)]  # fmt: skip
-        before = np.array([float(part[0, 0]) for part in parts])
+    def solved(self, at: Array) -> Array:
+        """Covariances of candidates with the trials in units in which the trials are independent: a row for each."""
         if not len(self.rows):
-            return before
-        solved = cho_solve(self._factor, self.covariance(self.rows, right))
-        return np.asarray(before - np.einsum("ij,ji->i", self.covariance(left, self.rows), solved))
-
-    def believing(self, row: int) -> Surrogate:
-        """The same after a further trial that came out as expected."""
-        at = np.array([row])
-        logs = np.append(self.logs, self.mean(at)[0])
-        return replace(self, rows=np.append(self.rows, row), logs=logs)
+            return np.zeros((0, len(at)))
+        return np.asarray(solve_triangular(self._factor[0], self.covariance(self.rows, at), lower=True))
 
 
 def _kernel(
     left: Array, right: Array, left_levels: Array, right_levels: Array, sizes: Sizes, same: Array
 ) -> Array:  # fmt: skip
-    return sum(
-        (part for part, _ in _parts(left, right, left_levels, right_levels, sizes, same)), start=np.asarray(CONSTANT)
-    )
-
-
-def _parts(
-    left: Array, right: Array, left_levels: Array, right_levels: Array, sizes: Sizes, same: Array
-) -> list[tuple[Array, str]]:
-    """The kernel's parts, each with the size that it is proportional to."""
-    linear = np.exp(sizes.linear) * (left @ right.T)
-    equal = sum(
-        (a[:, None] == b for a, b in zip(left_levels.T, right_levels.T, strict=True)), start=np.zeros_like(linear)
-    )
-    level = np.exp(sizes.level) * equal
-    apart = left_levels.shape[1] - equal
     scaled_left, scaled_right = left / np.exp(sizes.lengths), right / np.exp(sizes.lengths)
     squares = (scaled_left**2).sum(1)[:, None] + (scaled_right**2).sum(1) - 2 * scaled_left @ scaled_right.T
-    smooth = np.exp(sizes.smooth) * np.exp(-0.5 * np.maximum(squares, 0.0)) * LEVEL_APART**apart
-    return [(linear, "linear"), (level, "level"), (smooth, "smooth"), (np.exp(sizes.own) * same, "own")]
+    equal = _equal(left_levels, right_levels)
+    alike = LEVEL_APART ** (left_levels.shape[1] - equal)
+    parts = _parts(left @ right.T, equal, np.exp(-0.5 * np.maximum(squares, 0.0)) * alike, same, sizes)
+    return sum(parts, start=np.asarray(CONSTANT))
 
 
-def learn(space: Space, rows: Sequence[int], logs: Array, seed: int = 0, start: Sizes | None = None) -> Surrogate:
+def _equal(left: Array, right: Array) -> Array:
+    """In how many factors two candidates have the same level."""
+    columns = (a[:, None] == b for a, b in zip(left.T, right.T, strict=True))
+    return sum(columns, start=np.zeros((len(left), len(right))))
+
+
+def _parts(products: Array, equal: Array, bumps: Array, same: Array, sizes: Sizes) -> tuple[Array, ...]:
+    """The kernel's parts in the order of the sizes that they are proportional to."""
+    linear, level, smooth, own = np.exp([sizes.linear, sizes.level, sizes.smooth, sizes.own])
+    return linear * products, level * equal, smooth * bumps, own * same
+
+
+def learn(space: Space, rows: Sequence[int], logs: Array, seed: int = 0) -> Surrogate:
     """The kernel under which the measured times are likeliest."""
     at, values = np.asarray(rows, int), np.asarray(logs, float)
     dimensions = len(space.numeric)
     mean, spread = prior(dimensions)
-    begin = mean if start is None else start.vector
     if len(at) < 3:
         return Surrogate(space, at, values, Sizes.of(mean))
     few = np.arange(len(at))
     if len(at) > ROWS_TO_LEARN:
         few = np.sort(np.random.default_rng([seed, len(at)]).choice(len(at), ROWS_TO_LEARN, replace=False))
     target = _Likelihood(space, at[few], values[few] - values[few].mean(), mean, spread)
-    optimum = minimize(target, begin, jac=True, method="L-BFGS-B", bounds=[(m - 6, m + 6) for m in mean],
+    optimum = minimize(target, mean, jac=True, method="L-BFGS-B", bounds=[(m - 6, m + 6) for m in mean],
                      options={"maxiter": 60})  # fmt: skip
     return Surrogate(space, at, values, Sizes.of(optimum.x))
 
@@ -186,25 +159,48 @@ class _Likelihood:
     mean: Array
     spread: Array
 
+    # What no size changes is computed once: an optimiser asks a hundred times.
+
+    @cached_property
+    def _products(self) -> Array:
+        points = self.space.points[self.rows]
+        return np.asarray(points @ points.T)
+
+    @cached_property
+    def _squares(self) -> Array:
+        points = self.space.points[self.rows]
+        return np.asarray((points[:, None, :] - points) ** 2).reshape(-1, points.shape[1])
+
+    @cached_property
+    def _levels(self) -> tuple[Array, Array]:
+        levels = self.space.levels[self.rows]
+        equal = _equal(levels, levels)
+        return equal, np.asarray(LEVEL_APART ** (levels.shape[1] - equal))
+
+    @cached_property
+    def _same(self) -> Array:
+        return np.asarray(self.rows[:, None] == self.rows)
+
+    @cached_property
+    def _twice(self) -> Array:
+        """Sums over a symmetric matrix from its lower half."""
+        return np.asarray(2.0 * np.tri(len(self.rows), k=-1) + np.eye(len(self.rows)))
+
     def __call__(self, vector: Array) -> tuple[float, Array]:
-        sizes = Sizes.of(vector)
-        points, levels = self.space.points[self.rows], self.space.levels[self.rows]
-        same = self.rows[:, None] == self.rows
-        parts = _parts(points, points, levels, levels, sizes, same)
-        noise = np.exp(sizes.noise) * np.eye(len(self.rows))
-        covariance = sum((part for part, _ in parts), start=CONSTANT + noise)
+        sizes, number = Sizes.of(vector), len(self.rows)
+        equal, alike = self._levels
+        shortness = np.exp(-2.0 * np.asarray(sizes.lengths))
+        bumps = np.exp(-0.5 * (self._squares @ shortness)).reshape(number, number) * alike
+        parts = _parts(self._products, equal, bumps, self._same, sizes)
+        covariance = sum(parts, start=CONSTANT + (np.exp(sizes.noise) + JITTER) * np.eye(number))
         try:
-            factor = cho_factor(covariance + 1e-10 * np.eye(len(self.rows)), lower=True)
+            factor = cho_factor(covariance, lower=True)
         except np.linalg.LinAlgError:
             return 1e10, np.zeros_like(vector)
-        inverse = cho_solve(factor, np.eye(len(self.rows)))
-        weights = inverse @ self.logs
-        inner = inverse - np.outer(weights, weights)
-        smooth = parts[2][0]
-        slopes = [0.5 * float((inner * part).sum()) for part, _ in parts] + [0.5 * float((inner * noise).sum())]
-        for column, length in zip(points.T, sizes.lengths, strict=True):
-            apart = ((column[:, None] - column) / np.exp(length)) ** 2
-            slopes.append(0.5 * float((inner * smooth * apart).sum()))
+        weights = cho_solve(factor, self.logs)
+        pull = 0.5 * self._twice * (lower_inverse(factor[0]) - np.outer(weights, weights))
+        by_size = [float((pull * part).sum()) for part in parts] + [np.exp(sizes.noise) * float(np.trace(pull))]
+        by_length = ((pull * parts[2]).ravel() @ self._squares) * shortness
         away = (vector - self.mean) / self.spread
         value = 0.5 * float(self.logs @ weights) + float(np.log(np.diag(factor[0])).sum()) + 0.5 * float(away @ away)
-        return value, np.array(slopes) + away / self.spread
+        return value, np.concatenate([by_size, by_length]) + away / self.spread

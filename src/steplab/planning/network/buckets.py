@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from steplab.core.errors import InputError
 from steplab.core.framework import ExchangeHabit
-from steplab_worker.graph import Graph, size
+from steplab.core.resolution import Resolved, graph_of
+from steplab_worker.graph import Graph, GraphError, size
 
 ITEM_BYTES = 4  # of a gradient
 MEBIBYTE = 2.0**20
 FIRST_BUCKET, BUCKET = 1 * MEBIBYTE, 25 * MEBIBYTE  # PyTorch's, where it is not told a size
+
+
+def exchanged_graph(resolved: Resolved) -> Graph:
+    """The network whose gradients a configuration exchanges; one sentence if it is not known by its layers."""
+    try:
+        graph = graph_of(resolved)
+    except GraphError as error:  # records are other people's
+        raise InputError(str(error), where=resolved.network) from error
+    if graph is None:
+        raise InputError("a network of one's own has no graph, so its gradients are not known by size")
+    return graph
 
 
 @dataclass(frozen=True)

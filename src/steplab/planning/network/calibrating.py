@@ -15,7 +15,7 @@ from steplab.planning.network.step import MODEL_DOUBT, Calibration, Layout, Meth
 from steplab.planning.network.wires import Wires
 
 PRIOR = 0.25  # relative: how far the factors are believed to be from 1 before anything is seen
-NOISE = 0.05  # relative, of a trial's median
+NOISE = 0.05  # relative, of a trial's median, at least
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Seen:
     wires: Wires
     layout: Layout
     seconds: float
+    noise: float = 0.0  # relative, of its median: a trial that is hardly known says little
 
 
 def calibrated(seen: Sequence[Seen]) -> Calibration:
@@ -36,7 +37,8 @@ def calibrated(seen: Sequence[Seen]) -> Calibration:
     def errors(logs: NDArray[np.float64]) -> NDArray[np.float64]:
         method = Method(calibration=Calibration(*map(math.exp, logs)))
         ratios = [predict_step(s.compute, s.wires, s.layout, method).seconds / s.seconds for s in seen]
-        return np.array([*(math.log(ratio) / NOISE for ratio in ratios), *(log / PRIOR for log in logs)])
+        misses = [math.log(ratio) / max(NOISE, s.noise) for ratio, s in zip(ratios, seen, strict=True)]
+        return np.array([*misses, *(log / PRIOR for log in logs)])
 
     compute, wires = least_squares(errors, np.zeros(2), diff_step=[1e-3, 1e-3]).x
     return Calibration(math.exp(compute), math.exp(wires), MODEL_DOUBT)

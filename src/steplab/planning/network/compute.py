@@ -94,12 +94,15 @@ def measured_compute(tables: Tables, at: Mapping[str, str]) -> Compute:
     if alone.empty:
         what = "there is no finished step of one worker on one host to start from"
         raise NotEnoughData(what, hint="run the study with workers = 1, too")
+    accumulated = alone["strategy"].map(lambda strategy: accumulation(str(strategy)))
+    each = int(accumulated.min())
+    alone = alone[accumulated == each]  # iterations of other accumulations have another part of the update
     phased = _phased(tables, alone)
     if phased.empty:
         raise NotEnoughData("the trials of one worker have no phases", hint="run them with phases = true")
     step, doubt = _middle(alone)
     shares = phased[[*BEFORE_EXCHANGE, "t_u"]].fillna(0.0).median()
-    each = alone["strategy"].map(lambda strategy: accumulation(str(strategy))).iloc[0]
+    shares["t_u"] = phased["t_u"][phased["t_u"] > 0].median() if (phased["t_u"] > 0).any() else 0.0  # once in `each`
     whole = float(shares.drop("t_u").sum() + shares["t_u"] / each)
     scale = step / whole if whole else 1.0
     first = alone.iloc[0]
@@ -141,12 +144,13 @@ def _phased(tables: Tables, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _middle(alone: pd.DataFrame) -> tuple[float, float]:
-    """The median of the trials' step times, and its relative error."""
+    """The median of the trials' step times, and its relative error: at least what other programs took of the CPUs."""
     times = alone["t_iter"].to_numpy(float)
     step = float(np.median(times))
     within = ((alone["t_iter_high"] - alone["t_iter_low"]) / 2 / 1.96 / alone["t_iter"]).median()
     between = float(np.std(np.log(times), ddof=1)) / np.sqrt(len(times)) if len(times) > 1 else float(within)
-    return step, max(LEAST_DOUBT, between)
+    taken = alone["other_cpu_share"].fillna(0.0).median() if "other_cpu_share" in alone else 0.0
+    return step, max(LEAST_DOUBT, between, float(taken))
 
 
 def _computed(phased: pd.DataFrame) -> Array:

@@ -20,6 +20,7 @@ from steplab.planning.network.profile import Point
 
 Array = NDArray[np.float64]
 MOST_BREAKS = 3
+MOST_CHOICES = 12  # sizes among which breaks are looked for: each three of them are tried
 ROUNDS = 6  # of re-weighting; further ones change nothing that could be measured
 SMALLEST = 1e-3  # ratio of a fit to what was measured that is told from none
 LEAST_ERROR = 0.02  # relative: a fit closer than a median is known is not rewarded
@@ -70,11 +71,18 @@ class Curve:
 def fit_curve(points: Sequence[Point], most_breaks: int = MOST_BREAKS) -> Curve:
     """The pieces that describe the points best; no break makes one straight line."""
     sizes, seconds = np.array([float(point.bytes) for point in points]), np.array([point.seconds for point in points])
-    inner = sizes[1:-1].tolist()
+    inner = _thinned(sizes[1:-1].tolist())
     most = min(most_breaks, max(0, (len(points) - 2) // 2))
     choices = (breaks for count in range(most + 1) for breaks in itertools.combinations(inner, count))
     chosen = min(choices, key=lambda breaks: _criterion(sizes, seconds, breaks))
     return _curve(points, sizes, seconds, chosen)
+
+
+def _thinned(sizes: list[float]) -> list[float]:
+    """So many of the sizes, spread evenly."""
+    if len(sizes) <= MOST_CHOICES:
+        return sizes
+    return [sizes[int(at)] for at in np.linspace(0, len(sizes) - 1, MOST_CHOICES).round()]
 
 
 def _fitted(sizes: Array, seconds: Array, breaks: Sequence[float]) -> Array:

@@ -21,7 +21,10 @@ from steplab.core.errors import InputError
 from steplab.core.parsing import parsing
 
 MAX_BYTES = 16 << 20  # of the file
-Seconds = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
+# Beyond these bounds nothing is a network, and squares of times would leave the range of floats.
+Seconds = Annotated[float, Field(ge=1e-12, lt=1e9, allow_inf_nan=False)]
+SLOWEST, FASTEST = 1.0, 1e15  # bytes a second of a link
+SHORTEST, LONGEST = 1e-12, 1e6  # seconds of its latency
 Count = Annotated[int, Field(ge=1, le=1 << 20)]
 Text = Annotated[str, Field(max_length=200)]
 
@@ -65,6 +68,12 @@ class Collective(_Points):
     ranks: Annotated[int, Field(ge=2, le=1 << 20)]
     nodes: Count = 1
 
+    @model_validator(mode="after")
+    def _none_empty(self) -> Self:
+        if self.nodes > self.ranks:
+            raise ValueError(f"{self.ranks} ranks cannot be on {self.nodes} nodes")
+        return self
+
 
 class Pair(_Points):
     """A plain TCP line from the first rank to the last: one way."""
@@ -78,16 +87,18 @@ class Link(_Part):
     nodes: Count
     ranks_per_node: Count = 1
 
-    @field_validator("bandwidth")
+    @field_validator("bandwidth", mode="before")
     @classmethod
     def _is_bandwidth(cls, text: object) -> object:
-        quantities.bandwidth(text)
+        if not SLOWEST <= quantities.bandwidth(text) <= FASTEST:
+            raise ValueError(f"must be between {SLOWEST:g} B/s and {FASTEST:g} B/s")
         return text
 
-    @field_validator("latency")
+    @field_validator("latency", mode="before")
     @classmethod
     def _is_latency(cls, text: object) -> object:
-        quantities.duration(text)
+        if not SHORTEST <= quantities.duration(text) <= LONGEST:
+            raise ValueError(f"must be between {SHORTEST:g} s and {LONGEST:g} s")
         return text
 
     @property
@@ -121,6 +132,8 @@ class Profile(_Part):
         keys = [(entry.rate, entry.ranks, entry.nodes) for entry in self.ranks]
         if len(keys) > len(set(keys)):
             raise ValueError("ranks: two entries are of the same ranks, nodes and rate")
+        if len(self.pairs) > len({pair.rate for pair in self.pairs}):
+            raise ValueError("pairs: two entries are of the same rate")
         return self
 
     @property
@@ -143,11 +156,21 @@ _HINT = "a profile has name, and ranks (ranks, nodes, sizes of bytes and seconds
 def parse_profile(text: str, where: str) -> Profile:
     """The profile in a file's text; anything else is one sentence."""
     with parsing("is not JSON", where):
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_once)
     try:
         return Profile.model_validate(document)
     except ValidationError as errors:
         raise InputError(_first(errors), where=where, hint=_HINT) from None
+
+
+def _once(fields: list[tuple[str, object]]) -> dict[str, object]:
+    """An object none of whose fields is there twice: of two values one would be ignored."""
+    known: dict[str, object] = {}
+    for name, value in fields:
+        if name in known:
+            raise ValueError(f"{name!r} is given twice")
+        known[name] = value
+    return known
 
 
 def _first(errors: ValidationError) -> str:

@@ -73,7 +73,8 @@ def simulate(
     >>> simulate(1.0, [Message(0.5, 0.0, 0.25), Message(1.0, 0.0, 0.25)])
     Timeline(computed=1.0, ended=1.25, in_flight=0.5)
     """
-    cpus, queue, flying = cores or Cores(), sorted(messages, key=lambda message: message.ready), list[_Flight]()
+    sent = [message for message in messages if message.latency + message.moving > EPSILON]
+    cpus, queue, flying = cores or Cores(), sorted(sent, key=lambda message: message.ready), list[_Flight]()
     now = computed = done = busy = 0.0
     while done < backward_s - EPSILON or queue or flying:
         while queue and len(flying) < in_flight and queue[0].ready <= done + EPSILON:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from steplab.core import catalogue
 from steplab.core.errors import InputError
 from steplab.core.framework import ExchangeHabit
-from steplab.core.resolution import graph_of
 from steplab.core.units import seconds as shown
 from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
-from steplab.planning.network.buckets import Bucket, Gradient, buckets, buffer_bytes, gradients
+from steplab.planning.network.buckets import Bucket, Gradient, buckets, buffer_bytes, exchanged_graph, gradients
 from steplab.planning.network.compute import Compute
 from steplab.planning.network.profile import Profile
 from steplab.planning.network.schedule import Cores, Message, Timeline, simulate
@@ -26,9 +26,8 @@ from steplab.planning.network.wires import Exchange, Wires
 from steplab_worker.graph import Graph
 from steplab_worker.phases import WORDS
 
-MODEL_DOUBT = 0.12  # relative error of the method itself: of the order that others publish (docs/network.md)
+MODEL_DOUBT = 0.12  # relative error of the method itself, on the cells that it was tuned on (docs/network.md)
 NORMAL_90 = 1.645
-NO_GRAPH = "a network of one's own has no graph, so its gradients are not known by size"
 POWERS = (1, 2, 4, 8, 16, 32, 64)  # accumulations that are looked at
 LARGEST_K = POWERS[-1]
 
@@ -84,6 +83,8 @@ class StepPrediction:
     @property
     def why(self) -> str:
         """What dominates, in a sentence."""
+        if not self.in_flight:
+            return "compute is all there is: nothing is exchanged that this profile knows the time of"
         share, exposed = self.exposed / self.seconds, shown(self.exposed)
         if share >= 0.5:
             cause = "latency" if self.latency > self.in_flight / 2 else WORDS["t_move"]
@@ -119,15 +120,27 @@ def expect_same_framework(profile: Profile, compute: Compute) -> None:
 
 def predict_step(compute: Compute, wires: Wires, layout: Layout, method: Method = USUAL) -> StepPrediction:
     """The iteration of a layout, with a 90 % interval."""
-    graph = graph_of(compute.resolved)
-    if graph is None:
-        raise InputError(NO_GRAPH)
-    plain = _Parts(compute, graph, wires, layout, method)
-    step = plain.step()
+    graph = exchanged_graph(compute.resolved)
+    return with_interval(_Parts(compute, graph, wires, layout, method), compute, method)
+
+
+class StepParts(Protocol):
+    """What makes a step, and can make it with compute and wires so many times as long."""
+
+    def step(self, compute: float = 1.0, wires: float = 1.0) -> StepPrediction:
+        """The iteration, without its interval."""
+
+    def wire_ratios(self) -> tuple[float, float]:
+        """The ends of the exchanges' interval, as shares of their sum."""
+
+
+def with_interval(parts: StepParts, compute: Compute, method: Method) -> StepPrediction:
+    """The step of its parts, with a 90 % interval from their doubts and the method's own."""
+    step = parts.step()
     doubts = [method.calibration.doubt]
-    doubts.append(math.log(plain.step(compute=math.exp(compute.doubt)).seconds / step.seconds))
-    low, high = plain.wire_ratios()
-    shorter, longer = (plain.step(wires=ratio).seconds / step.seconds for ratio in (low, high))
+    doubts.append(math.log(parts.step(compute=math.exp(compute.doubt)).seconds / step.seconds))
+    low, high = parts.wire_ratios()
+    shorter, longer = (parts.step(wires=ratio).seconds / step.seconds for ratio in (low, high))
     down, up = (math.exp(math.hypot(NORMAL_90 * math.hypot(*doubts), math.log(ratio))) for ratio in (shorter, longer))
     return replace(step, low=step.seconds / down, high=step.seconds * up)
 
@@ -154,9 +167,7 @@ class StepMessages:
 
 def step_messages(compute: Compute, wires: Wires, layout: Layout, method: Method = USUAL) -> StepMessages:
     """What a schedule is made of."""
-    graph = graph_of(compute.resolved)
-    if graph is None:
-        raise InputError(NO_GRAPH)
+    graph = exchanged_graph(compute.resolved)
     parts = _Parts(compute, graph, wires, layout, method)
     slow = parts.slowdown * method.calibration.compute
     messages = parts.messages(compute.backward * slow)

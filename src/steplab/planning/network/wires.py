@@ -30,7 +30,7 @@ class Exchange:
     low: float
     high: float
     cpu_seconds: float = 0.0
-    inside: bool = True  # whether so many ranks were measured
+    inside: bool = True  # whether so many ranks and messages as large were measured
 
     def scaled(self, latency: float, moving: float) -> Exchange:
         """With latency and the rest so many times as long."""
@@ -54,6 +54,9 @@ class Wires:
     most_breaks: int = field(default=MOST_BREAKS)  # of a curve; 0 is one straight line
 
     def __post_init__(self) -> None:
+        if self.rate and not self.profile.ranks:
+            what = f"the profile {self.profile.name!r} has a link and no rates"
+            raise InputError(what, hint="leave rate out, or write another profile")
         if self.profile.ranks and not self._entries:
             hint = allowed(self.profile.rates)
             raise InputError(f"the profile {self.profile.name!r} has no rate {self.rate!r}", hint=hint)
@@ -66,16 +69,21 @@ class Wires:
         return [entry for entry in self.profile.ranks if entry.rate == rate]
 
     @cached_property
-    def _curves(self) -> dict[tuple[int, bool], tuple[Collective, Curve]]:
-        """By the number of ranks, and whether they are on several hosts."""
+    def _curves(self) -> dict[tuple[int, int], tuple[Collective, Curve]]:
+        """By the numbers of ranks and hosts."""
         return {
-            (entry.ranks, entry.nodes > 1): (entry, fit_curve(entry.sizes, self.most_breaks)) for entry in self._entries
+            (entry.ranks, entry.nodes): (entry, fit_curve(entry.sizes, self.most_breaks)) for entry in self._entries
         }
+
+    def _nearest(self, ranks: int, nodes: int) -> tuple[int, int] | None:
+        """Measured ranks that are spread alike, over several hosts or over one; their number counts first."""
+        alike = [known for known in self._curves if (known[1] > 1) == (nodes > 1)]
+        return min(alike, key=lambda k: (abs(np.log(k[0] / ranks)), abs(np.log(k[1] / nodes)), k), default=None)
 
     def curve(self, ranks: int, nodes: int) -> Curve | None:
         """The curve of that many ranks, if they were measured."""
-        curves = self._curves.get((ranks, nodes > 1))
-        return curves[1] if curves else None
+        nearest = self._nearest(ranks, nodes)
+        return self._curves[nearest][1] if nearest and nearest[0] == ranks else None
 
     def exchange(self, message_bytes: float, ranks: int, nodes: int) -> Exchange:
         """One collective."""
@@ -88,17 +96,18 @@ class Wires:
 
     def _measured(self, message_bytes: float, ranks: int, nodes: int) -> Exchange | None:
         """From the curve of the nearest number of ranks that are spread alike."""
-        alike = [known for known, apart in self._curves if apart == (nodes > 1)]
-        if not alike:
+        closest = self._nearest(ranks, nodes)
+        if closest is None:
             if self.profile.link is None:
                 what = f"the profile {self.profile.name!r} has no exchange {'between' if nodes > 1 else 'within'} hosts"
                 raise InputError(what, hint="measure one with `steplab network`, or write a link into it")
             return None
-        nearest = min(alike, key=lambda known: (abs(np.log(known / ranks)), known))
-        entry, curve = self._curves[nearest, nodes > 1]
+        nearest, (entry, curve) = closest[0], self._curves[closest]
         latency, seconds = min(curve.base, curve.seconds(message_bytes)), curve.seconds(message_bytes)
         low, high = curve.ratios(message_bytes)
-        known = Exchange(seconds, latency, seconds * low, seconds * high, _cpu_seconds(entry, message_bytes))
+        inside = message_bytes <= entry.sizes[-1].bytes
+        cpu = _cpu_seconds(entry, message_bytes)
+        known = Exchange(seconds, latency, seconds * low, seconds * high, cpu, inside)
         if nearest == ranks:
             return known
         further = known.scaled((ranks - 1) / (nearest - 1), _share(ranks) / _share(nearest))
@@ -108,7 +117,7 @@ class Wires:
         link = self.profile.link
         assert link is not None  # a profile has points or a link
         if nodes == 1:
-            return NOTHING  # a data sheet of the lines tells nothing of one host's memory
+            return replace(NOTHING, inside=False)  # a data sheet of the lines tells nothing of one host's memory
         latency = 2 * (ranks - 1) * link.latency_s
         seconds = latency + 2 * _share(ranks) * message_bytes / link.bytes_per_s
         return Exchange(seconds, latency, seconds * SHEET[0], seconds * SHEET[1], inside=_within(link, ranks, nodes))

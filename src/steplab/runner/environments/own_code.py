@@ -1,4 +1,4 @@
-"""A study's own code, tried by a helper in PyTorch's environment before anything is measured."""
+"""A study's own code and ONNX files, tried by a helper in their framework's environment before anything is measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from steplab.core.errors import InputError
-from steplab.core.own_code import FRAMEWORK, CodeIdentity, CodeUse, OwnCode, is_own, sample_text
+from steplab.core.own_code import CodeIdentity, CodeUse, OwnCode, is_own, sample_text
 from steplab.kinds.base import TrialKind
 from steplab.runner.environments import worker
 from steplab.runner.environments.registry import find
@@ -23,11 +23,11 @@ def examine(uses: Sequence[CodeUse], folder: Path, kind: type[TrialKind], where:
     Every network builds and takes a small batch of its data set, as a trial of that kind would give it.
     """
     identities: dict[CodeUse, CodeIdentity] = {}
-    for environment in dict.fromkeys(use.environment for use in uses):
-        these = [use for use in uses if use.environment == environment]
-        python = find(FRAMEWORK, environment).python
+    for framework, environment in dict.fromkeys((use.framework, use.environment) for use in uses):
+        these = [use for use in uses if (use.framework, use.environment) == (framework, environment)]
+        python, helper = find(framework, environment).python, f"adapters.{framework}.own_code"
         questions = [_question(use, folder, kind) for use in these]
-        for use, answer in zip(these, _answers(python, questions, where), strict=True):
+        for use, answer in zip(these, _answers(python, helper, questions, where), strict=True):
             identities[use] = _identity(use, answer)
     return OwnCode(folder, identities)
 
@@ -41,15 +41,16 @@ def _question(use: CodeUse, folder: Path, kind: type[TrialKind]) -> dict[str, An
         "paths": [str(folder)],
         "shape": list(spec.shape) if spec else [],
         "classes": spec.classes if spec else 0,
+        "tokens": bool(spec and spec.is_text),
         "learns": kind.learns,
         "validates": kind.validates,
     }
 
 
-def _answers(python: Path, questions: Sequence[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
+def _answers(python: Path, helper: str, questions: Sequence[dict[str, Any]], where: str) -> Iterator[dict[str, Any]]:
     job = {"questions": list(questions)}
     try:
-        for answer in worker.answers(python, "adapters.torch.own_code", job, SECONDS):
+        for answer in worker.answers(python, helper, job, SECONDS):
             if "error" in answer:
                 raise InputError(" ".join(str(answer["error"]).split()), where=where)
             yield answer

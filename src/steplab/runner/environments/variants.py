@@ -46,10 +46,25 @@ class Variant:
 
     @property
     def installs(self) -> Installs:
-        """What pip is called with, one call after the other."""
+        """What pip is called with, one call after the other.
+
+        Further packages come last and with the framework's own pin: what needs another version of it is refused,
+        instead of bringing another build of the framework.
+
+        >>> from steplab.core.catalogue import framework
+        >>> Variant(framework("torch"), "2.12.0", ("einops",)).installs[-1]
+        ('torch==2.12.0', 'einops')
+        """
         steps = self.framework.installs
         changed = tuple(tuple(map(self._changed, step)) for step in steps) if self.version else steps
-        return (*changed, self.packages) if self.packages else changed
+        return (*changed, (*self._kept(changed[0]), *self.packages)) if self.packages else changed
+
+    def _kept(self, step: Sequence[str]) -> list[str]:
+        """Of the first call, the pins of the framework's own version; none where a package is to replace one."""
+        wanted = {re.split(r"[^\w.-]", package)[0].lower() for package in self.packages}
+        pins = [pin for word in step if (pin := _PIN.fullmatch(word))]
+        version = self.version or self._pinned
+        return [pin[0] for pin in pins if pin[2] == version and pin[1].lower() not in wanted]
 
     def _changed(self, word: str) -> str:
         """A pin of the framework's own version, and what goes with it at the same version, at the wanted one."""

@@ -40,12 +40,17 @@ def variables(ambient: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {name: value for name, value in ambient.items() if name not in MISLEADING}
 
 
-def answers(python: Path, module: str, job: Mapping[str, Any], patience_s: float) -> Iterator[dict[str, Any]]:
-    """Run a helper on a job; its documents as they come. It is ended when the iteration is, whatever it does."""
+def answers(
+    python: Path, module: str, job: Mapping[str, Any], patience_s: float, further: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Run a helper on a job, with further variables; its documents as they come.
+
+    It is ended when the iteration is, whatever it does.
+    """
     reading, writing = os.pipe()
     with os.fdopen(reading) as channel, tempfile.TemporaryFile() as errors:
         try:
-            process = _start(python, module, writing, errors)
+            process = _start(command(python, module), {**variables(), **(further or {})}, writing, errors)
         finally:
             os.close(writing)
         late = threading.Event()
@@ -71,12 +76,11 @@ def answer(python: Path, module: str, job: Mapping[str, Any], patience_s: float)
     return documents[-1]
 
 
-def _start(python: Path, module: str, channel: int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(words: list[str], env: Mapping[str, str], channel: int, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            command(python, module), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors,
-            env=variables(), pass_fds=[channel],
-        )  # fmt: skip
+            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=env, pass_fds=[channel]
+        )
     except OSError as error:
         raise HelperFailed(f"it cannot be started: {error.strerror}") from None
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from operator import itemgetter
 
 from pydantic import TypeAdapter
 
-from steplab.core.record import Gpu, LayerTime, Mode, Rank
+from steplab.core.record import Gpu, HeldBytes, LayerTime, Mode, Rank
 from steplab_worker.messages import Hello, LayerSeconds, Result
 from steplab_worker.placement import Placement
 
@@ -35,6 +36,8 @@ def rank_part(
         address=place.address if place else None,
         device=place.device if place else None,
         compile_s=measurement.compiled.seconds if measurement.compiled else None,
+        before_bytes=usage.before_bytes,
+        held=None if usage.held is None else HeldBytes(**asdict(usage.held)),
         recompiled=list(measurement.compiled.again) if measurement.compiled else [],
     )
 

@@ -57,6 +57,11 @@ def as_good_as_forest(tables: Tables) -> Claim:
     return modelling.as_good_as_forest(AS_GOOD, tables["errors"])
 
 
+def steps(tables: Tables) -> pd.DataFrame:
+    """The range of the measured steps."""
+    return modelling.steps(tables["trials"])
+
+
 def unregularised(tables: Tables) -> pd.DataFrame:
     """Parameters over the seeds without a penalty."""
     return modelling.over_seeds(tables["parameters"], "none")
@@ -99,6 +104,9 @@ SOURCE = Source(
     "The generic performance model",
     "MMU, chapter 4",
     (
+        PageTable(
+            "steps", steps, "steplab export {folder} --table trials --to trials.csv", on=("framework", "workers")
+        ),
         PageTable(
             "unregularised",
             unregularised,

@@ -49,6 +49,14 @@ def samples(tables: Tables) -> pd.DataFrame:
     return wide.rename(columns={"batch_size": "samples"})
 
 
+def by_batch(tables: Tables) -> pd.DataFrame:
+    """Seconds for the largest number of samples in batches of fewer; the source's own network, one thread."""
+    own = _plain(tables).query("threads == 1")
+    every = own["batch_size"].max()
+    own = own.assign(t_iter=own["t_iter"] * every / own["batch_size"], samples=every)
+    return _by_framework(own, ["samples", "batch_size"])
+
+
 def samples_chart(tables: Tables) -> str:
     """Seconds over the number of samples, one thread."""
     own = _plain(tables).query("threads == 1")
@@ -76,7 +84,7 @@ def parameters(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(told, columns=["layer", "parameters"])
 
 
-ANALYZE = "steplab analyze {folder}"
+ANALYZE = "steplab analyze {folder} --all --section configurations"
 SOURCE = Source(
     "inference-engines",
     "Inference in Velox, PyTorch, TensorFlow and others",
@@ -84,6 +92,7 @@ SOURCE = Source(
     (
         PageTable("parameters", parameters, "steplab inspect cnn9", "asu_parameters", ("layer",), measured=False),
         PageTable("samples", samples, ANALYZE, on=("samples", "threads")),
+        PageTable("batches", by_batch, ANALYZE, on=("samples", "batch_size")),
         PageTable("variants", variants, ANALYZE),
     ),
     (Question(VELOX_FASTER, velox_is_faster), Question(TORCH_FASTER, torch_is_faster)),

@@ -31,6 +31,11 @@ def as_good_as_forest(tables: Tables) -> Claim:
     return modelling.as_good_as_forest(AS_GOOD, tables["errors"])
 
 
+def steps(tables: Tables) -> pd.DataFrame:
+    """The range of the measured steps."""
+    return modelling.steps(tables["trials"])
+
+
 def with_l2(tables: Tables) -> pd.DataFrame:
     """Parameters over the seeds with λ = 0.001."""
     return modelling.over_seeds(tables["parameters"], "l2").drop(columns="framework")
@@ -51,6 +56,9 @@ SOURCE = Source(
     "3D-ResAttNet-18 on brain volumes",
     "MMU, chapter 5",
     (
+        PageTable(
+            "steps", steps, "steplab export {folder} --table trials --to trials.csv", on=("framework", "workers")
+        ),
         PageTable(
             "parameters",
             with_l2,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
@@ -21,11 +23,12 @@ from steplab.sources.claim import (
     resampled,
     undecided,
 )
-from steplab.sources.drawing import chart
+from steplab.sources.drawing import speedups_chart
 from steplab.sources.source import Figure, Measured, PageTable, Question, Source, Tables
 from steplab_worker.phases import SHARES
 
 NETWORKS = {"cnn": "lenet5"}  # what the thesis calls a network, and we
+CHARTED = ("lenet5", "mlp", "autoencoder")
 CELLS = ("framework", "network", "batch_size")
 OTHERS = ("mxnet", "chainer")
 SCALES_WORSE = "Does TensorFlow scale worse than MXNet and Chainer today?"
@@ -69,12 +72,12 @@ def _factors(times: Array) -> dict[str, float]:
 
 
 def tensorflow_scales_worse(tables: Tables) -> Claim:
-    """Whether TensorFlow's parallel efficiency at the largest number of workers is below that of both others."""
+    """Whether TensorFlow's parallel efficiency is below that of both others, over networks and numbers of workers."""
     measure = "efficiency of TensorFlow over that of the nearer of the others"
     scaled = efficiency(tables["trials"], CELLS)
-    largest = scaled[scaled["workers"] == scaled["workers"].max()]
+    cells = (*CELLS[1:], "workers")
     ratios = {
-        other: mean_ratio(blocks(largest, "efficiency", "framework", ("tensorflow", other), CELLS[1:]), len(OTHERS))
+        other: mean_ratio(blocks(scaled, "efficiency", "framework", ("tensorflow", other), cells), len(OTHERS))
         for other in OTHERS
     }
     known = {other: ratio for other, ratio in ratios.items() if ratio is not None}
@@ -86,7 +89,8 @@ def tensorflow_scales_worse(tables: Tables) -> Claim:
     nearest = max(known.values(), key=lambda ratio: ratio.value)
     words = {"confirmed": "Yes", REFUTED: "No", UNDECIDED: "The trials cannot tell"}[verdict]
     parts = " and ".join(f"{ratio} of {other}'s" for other, ratio in known.items())
-    where = f"with {largest['workers'].max()} workers, over {largest['network'].nunique()} networks"
+    counts = " and ".join(f"{count:g}" for count in sorted(scaled["workers"].unique()))
+    where = f"with {counts} workers, over {scaled['network'].nunique()} networks"
     told = f"{words}: its efficiency is {parts}, {where}."
     return Claim(SCALES_WORSE, measure, nearest, verdict, told)
 
@@ -114,6 +118,7 @@ def phases(tables: Tables) -> pd.DataFrame:
     alone = tables["trials"].query("workers == 1")
     known = [name for name in (*SHARES, "t_iter") if name in alone.columns]
     long = alone.melt(["network", "framework"], known, "phase", "time").dropna()
+    long = long.sort_values(["network", "framework"], kind="stable")  # phases stay in their order
     return (
         long.groupby(["network", "framework", "phase"], sort=False)["time"]
         .agg(mean_s="mean", std_s="std")
@@ -135,18 +140,16 @@ def imbalance_table(tables: Tables) -> pd.DataFrame:
 
 
 def speedup(tables: Tables) -> pd.DataFrame:
-    """S = N·t(1)/t(N) and efficiency, medians over the replicates."""
+    """The step of one and of several workers, S = N·t(1)/t(N) and efficiency; medians over the replicates."""
     scaled = efficiency(tables["trials"], CELLS)
-    grouped = medians(scaled, ["network", "framework", "workers"], ["efficiency"])
+    grouped = medians(scaled, ["network", "framework", "workers"], ["t_alone", "t_iter", "efficiency"])
     return grouped.assign(speedup=grouped["workers"] * grouped["efficiency"])
 
 
-def speedup_chart(tables: Tables) -> str:
-    """Speed-up over the number of workers, median over the networks."""
-    own = medians(speedup(tables), ["framework", "workers"], ["speedup"])
-    alone = own.drop_duplicates("framework").assign(workers=1, speedup=1.0)
-    labels = ("workers", "speed-up")
-    return chart(pd.concat([alone, own]), "workers", "speedup", "framework", labels=labels, log=False, joined=True)
+def speedup_chart(network: str, tables: Tables) -> str:
+    """Speed-up over the number of workers in one network."""
+    own = speedup(tables)
+    return speedups_chart(own[own["network"] == network], "framework", "workers")
 
 
 def regression(tables: Tables) -> pd.DataFrame:
@@ -154,7 +157,7 @@ def regression(tables: Tables) -> pd.DataFrame:
     rows = []
     trials = tables["trials"].merge(tables["imbalance"], on="trial", how="left")
     trials = trials.assign(lif_mean=trials["lif_mean"].astype(float).fillna(1.0))
-    for (network, framework), part in trials.groupby(["network", "framework"], sort=False):
+    for (network, framework), part in trials.groupby(["network", "framework"]):
         matrix = np.column_stack([np.ones(len(part)), part["workers"], part["lif_mean"]])
         time = part["t_iter"].to_numpy(float)
         beta, _, rank, _ = np.linalg.lstsq(matrix, time, rcond=None)
@@ -166,17 +169,19 @@ def regression(tables: Tables) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-ANALYZE = "steplab analyze {folder}"
+ANALYZE = "steplab analyze {folder} --all --section "
 SOURCE = Source(
     "ssgd-frameworks",
     "Synchronous SGD in five frameworks",
     "MMU, chapter 3",
     (
-        PageTable("phases", phases, ANALYZE, "mmu_3_2_phases", ("network", "framework", "phase"), levels=NETWORKS),
+        PageTable(
+            "phases", phases, f"{ANALYZE}phases", "mmu_3_2_phases", ("network", "framework", "phase"), levels=NETWORKS
+        ),
         PageTable(
             "aggregation",
             aggregation,
-            ANALYZE,
+            f"{ANALYZE}phases",
             "mmu_3_3_aggregation",
             ("network", "framework", "workers"),
             levels=NETWORKS,
@@ -184,23 +189,26 @@ SOURCE = Source(
         PageTable(
             "imbalance",
             imbalance_table,
-            ANALYZE,
+            f"{ANALYZE}imbalance,scaling",
             "mmu_3_4_imbalance",
             ("framework", "network", "workers"),
             levels=NETWORKS,
             reads=("trials", "imbalance"),
         ),
-        PageTable("speedup", speedup, ANALYZE, on=("network", "framework", "workers")),
+        PageTable("speedup", speedup, f"{ANALYZE}scaling", on=("network", "framework", "workers")),
         PageTable(
             "regression",
             regression,
-            "steplab analyze {folder} --json",
+            f"{ANALYZE}scaling",
             "mmu_3_5_regression",
             ("network", "framework"),
             levels=NETWORKS,
         ),
     ),
     (Question(SCALES_WORSE, tensorflow_scales_worse), Question(WHERE_FROM, imbalance_comes_from_slow_ranks)),
-    figures=(Figure("speedups", "Speed-up over the number of workers, median over the networks", speedup_chart),),
+    figures=tuple(
+        Figure(f"speedups-{name}", f"Speed-up of {name} over the number of workers", partial(speedup_chart, name))
+        for name in CHARTED
+    ),
     more=more,
 )

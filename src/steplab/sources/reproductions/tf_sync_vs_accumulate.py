@@ -7,6 +7,7 @@ import math
 import pandas as pd
 
 from steplab.core.catalogue import build_network
+from steplab.core.trial import accumulation
 from steplab.models.columns.roles import Roles
 from steplab.sources import modelling
 from steplab.sources.claim import (
@@ -22,7 +23,7 @@ from steplab.sources.claim import (
     medians,
     undecided,
 )
-from steplab.sources.drawing import chart
+from steplab.sources.drawing import speedups_chart
 from steplab.sources.source import Figure, Measured, PageTable, Question, Source, Tables
 
 SYNC, ACCUMULATE = "sync", "accumulate:4"
@@ -88,9 +89,7 @@ def speedup_chart(tables: Tables) -> str:
     """Speed-up over the number of nodes by strategy, median over networks and batches."""
     scaled = efficiency(tables["trials"], CELLS)
     own = medians(scaled.assign(speedup=scaled["workers"] * scaled["efficiency"]), ["strategy", "workers"], ["speedup"])
-    alone = own.drop_duplicates("strategy").assign(workers=1, speedup=1.0)
-    labels = ("nodes", "speed-up")
-    return chart(pd.concat([alone, own]), "workers", "speedup", "strategy", labels=labels, log=False, joined=True)
+    return speedups_chart(own, "strategy", "nodes")
 
 
 def models(tables: Tables) -> pd.DataFrame:
@@ -111,8 +110,28 @@ def communication(tables: Tables) -> pd.DataFrame:
     return medians(scaled, keys, ["measured_s", "predicted_s"])
 
 
+def exchange(tables: Tables) -> pd.DataFrame:
+    """One exchange, from the difference of the strategies, beside the least time that moving the gradients can take.
+
+    Accumulating over four batches leaves out three of four exchanges and nothing else, so that what workers wait for a
+    core is in both and cancels.
+    """
+    scaled = efficiency(tables["trials"], CELLS)
+    if "rate" not in scaled.columns:
+        return pd.DataFrame(columns=["network", "workers"])
+    every = scaled.assign(least_s=_least_seconds(scaled))
+    keys = ["network", "workers", "batch_size", "replicate"]
+    often = every[every["strategy"] == SYNC][[*keys, "t_iter", "least_s"]]
+    seldom = every[every["strategy"] == ACCUMULATE][[*keys, "t_iter"]]
+    both_ways = often.merge(seldom, on=keys, suffixes=("", "_seldom"))
+    spared = 1 - 1 / accumulation(ACCUMULATE)
+    told = both_ways.assign(exchange_s=(both_ways["t_iter"] - both_ways["t_iter_seldom"]) / spared)
+    grouped = medians(told, ["network", "workers"], ["exchange_s", "least_s"])
+    return grouped.assign(ratio=grouped["exchange_s"] / grouped["least_s"])
+
+
 def _least_seconds(trials: pd.DataFrame) -> pd.Series:
-    every = trials["strategy"].map(lambda name: int(str(name).partition(":")[2] or 1))
+    every = trials["strategy"].map(lambda name: accumulation(str(name)))
     moved = 2 * (trials["workers"] - 1) / trials["workers"] * trials.apply(_gradient_bytes, axis=1)
     return moved / trials["rate"].map(bytes_per_s) / every
 
@@ -133,7 +152,7 @@ def bytes_per_s(rate: str) -> float:
     return float("inf") if unit is None else float(str(rate).removesuffix(unit)) * units[unit]
 
 
-ANALYZE = "steplab analyze {folder}"
+ANALYZE = "steplab analyze {folder} --all --section configurations,scaling"
 SOURCE = Source(
     "tf-sync-vs-accumulate",
     "TensorFlow on a slow network",
@@ -149,6 +168,7 @@ SOURCE = Source(
             reads=("errors",),
         ),
         PageTable("communication", communication, ANALYZE, on=("network", "strategy", "workers")),
+        PageTable("exchange", exchange, ANALYZE, on=("network", "workers")),
     ),
     (Question(BRINGS_BACK, accumulating_brings_scaling_back),),
     figures=(Figure("speedups", "Speed-up over the number of nodes, median over networks and batches", speedup_chart),),

@@ -51,10 +51,10 @@ def _shorter(question: str, measure: str, ratio: Estimate | None) -> Claim:
 
 
 def time_and_accuracy(tables: Tables) -> pd.DataFrame:
-    """Seconds of an epoch and the accuracy after the last, medians over the replicates."""
+    """Seconds of an epoch and of an iteration, and the accuracy after the last epoch; medians over the replicates."""
     trials = tables["trials"].assign(epoch_s=lambda frame: frame["train_s"] / frame["epochs"])
     keys = ["dataset", "framework", "workers", "loader_workers"]
-    return medians(trials, keys, ["epoch_s", "validation_accuracy"])
+    return medians(trials, keys, ["epoch_s", "t_iter", "validation_accuracy"])
 
 
 def use(tables: Tables) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def use(tables: Tables) -> pd.DataFrame:
     return numbers.merge(provenance, on=keys)
 
 
-ANALYZE = "steplab analyze {folder}"
+ANALYZE = "steplab analyze {folder} --all --section accuracy,configurations"
 SOURCE = Source(
     "torch-vs-tensorflow",
     "ResNet50 in PyTorch and TensorFlow",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from steplab import kinds
+from steplab.core.memory_columns import MEMORY
 from steplab.store.foreign.csv_columns import Roles
 from steplab_worker.phases import ITERATION, MEASURED, SHARES
 
@@ -16,7 +17,7 @@ RESULTS = frozenset(
     [
         *MARKS, *MEASURED, *SHARES, *(column for kind in kinds.every() for column in kind.columns),
         "t_comm", "t_exposed", "t_hidden", "t_iter_low", "t_iter_high", "t_iter_phased", "observer_cost", "spread",
-        "drift", "iterations", "lif", "verdict", "doubts", "outliers", "other_cpu_share", "throttled", "memory_bytes",
+        "drift", "iterations", "lif", "verdict", "doubts", "outliers", "other_cpu_share", "throttled", *MEMORY,
         "cpu_s", "other_cpu_s", "energy_j", "energy_provenance", "loss", "seconds", "data_source", "host", "version",
         "variables", "started", "reason", "cpus", "ranks_per_host", "rank_hosts", "configuration", "compile_s",
         "recompilations",

@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 import torch
@@ -28,16 +28,20 @@ from steplab_worker.adapters.torch.buckets import average, buckets
 from steplab_worker.adapters.torch.data_loader import DataLoaderSource
 from steplab_worker.adapters.torch.factory import is_own, load_factory, make_module
 from steplab_worker.adapters.torch.layers import GraphModule, build_module, filled, named_arrays
+from steplab_worker.adapters.torch.memory import forget_peaks, held, whole
+from steplab_worker.adapters.torch.named_samples import call, each, labels_of, loss_in, scores_in, unlabelled
 from steplab_worker.adapters.torch.overlap import BucketClock
 from steplab_worker.adapters.torch.own_data import OwnSplit, ReadSamples
-from steplab_worker.adapters.torch.sharded import ShardClock, shard, whole
 from steplab_worker.adapters.torch.stamps import elapsed, stamp
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
-from steplab_worker.messages import Compiled
+from steplab_worker.messages import Compiled, Held
 from steplab_worker.placement import Placement
 from steplab_worker.rendezvous import Rendezvous
 from steplab_worker.transport import host_and_port
+
+if TYPE_CHECKING:  # FSDP2 takes time to import, and not every PyTorch has it
+    from steplab_worker.adapters.torch.sharded import ShardClock
 
 DECLARATION = {
     "title": "PyTorch",
@@ -101,6 +105,7 @@ class Session(base.Session):
 
     def __init__(self, job: TrialJob, graph: Optional[Graph], weights: Any, group: GroupJob, device: torch.device):
         self.job, self.group, self.device = job, group, device
+        forget_peaks(device)
         torch.manual_seed(job.seed)
         self.sharded = job.strategy == "sharded" and group.workers > 1 and job.learns
         module = make_module(job.network) if graph is None else self._built(graph, weights)
@@ -121,7 +126,7 @@ class Session(base.Session):
             self.overlap_method = "none"
         if self.sharded:
             self.layer_method = "none: parameters are gathered block by block"
-        self.batch: Optional[Tuple[torch.Tensor, torch.Tensor]] = None
+        self.batch: Tuple[Any, Any] = (None, None)  # samples (a tensor, or several by name) and labels
         self.value: Optional[torch.Tensor] = None
 
     def _built(self, graph: Graph, weights: Any) -> nn.Module:
@@ -131,6 +136,8 @@ class Session(base.Session):
 
     def _wrapped(self) -> nn.Module:
         if self.sharded:
+            from steplab_worker.adapters.torch.sharded import shard
+
             return shard(self.module, self.device)
         net: Any = torch.compile(self.module) if self.job.options["compile"] else self.module
         if self.group.workers == 1 or not self.job.learns:
@@ -156,6 +163,8 @@ class Session(base.Session):
         if mode != "overlap" or self.collectives is not None:
             return
         if self.sharded:
+            from steplab_worker.adapters.torch.sharded import ShardClock
+
             self.collectives = ShardClock(self.module)
         else:
             self.collectives = BucketClock(self.device)
@@ -169,6 +178,8 @@ class Session(base.Session):
         """Batches from the data set's files or from a data set of one's own, for a GPU in pinned memory."""
         job, rank, workers, cuda = self.job, self.group.rank, self.group.workers, self.device.type == "cuda"
         split = self._split("train")
+        if job.augment != "none" and getattr(split, "named", False):
+            raise base.Unsupported("augment varies images, and a sample of %s has arrays by name" % job.dataset)
         if job.options.get("loader") == "dataloader":
             samples = split.dataset if isinstance(split, OwnSplit) else ReadSamples(split)
             return DataLoaderSource(job, samples, rank, workers, cuda)
@@ -214,14 +225,24 @@ class Session(base.Session):
 
     def load(self, batch: Any) -> None:
         """Host to device."""
-        samples, labels = (part if torch.is_tensor(part) else torch.from_numpy(part) for part in batch)
-        self.batch = samples.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
+        samples, labels = (each(part, self._moved) for part in batch)
+        self.batch = samples, labels_of(samples, labels)
+
+    def _moved(self, part: Any) -> torch.Tensor:
+        tensor = part if torch.is_tensor(part) else torch.from_numpy(part)
+        return tensor.to(self.device, non_blocking=True)
 
     def forward_now(self) -> None:
         """The loss of the loaded batch, scaled for accumulation."""
-        samples, labels = self.batch
         with self._precision():
-            self.value = self.job.share(self.criterion(self.net(samples), samples, labels))
+            self.value = self.job.share(self._loss(self.net))
+
+    def _loss(self, net: nn.Module) -> torch.Tensor:
+        """The loss of the loaded batch: the network's own if it computes one, else ours of its scores."""
+        samples, labels = self.batch
+        output = call(net, samples)
+        own = loss_in(output)
+        return self.criterion(scores_in(output), samples, labels) if own is None else own
 
     def forward(self) -> None:
         """Forward; no exchange will follow from it."""
@@ -256,9 +277,8 @@ class Session(base.Session):
         """Seconds per layer from hooks around each layer's forward and backward."""
         self.load(batch)
         with _LayerClock(self.module, self.synchronize) as timed:
-            samples, labels = self.batch
             with self._precision():
-                loss = self.criterion(self.module(samples), samples, labels)
+                loss = self._loss(self.module)
             loss.backward()
         self.optimizer.zero_grad()
         return timed.seconds
@@ -273,6 +293,10 @@ class Session(base.Session):
     def compiled(self) -> Optional[Compiled]:
         """By torch.compile."""
         return compilation.compiled() if self.job.options["compile"] else None
+
+    def held(self) -> Held:
+        """By the tensors that there are and, on a GPU, PyTorch's counters."""
+        return held(self.module, self.optimizer, self.device)
 
     def gradients(self) -> Dict[Any, np.ndarray]:
         """The gradients as arrays."""
@@ -296,9 +320,9 @@ class Session(base.Session):
         return lambda: counted[0]
 
     def infer(self) -> None:
-        """Forward without gradients."""
+        """Forward without gradients, and without a loss."""
         with torch.inference_mode(), self._precision():
-            self.value = self.net(self.batch[0])
+            self.value = scores_in(call(self.net, unlabelled(self.batch[0])))
 
     def outputs(self) -> np.ndarray:
         """The last inference's outputs as an array."""
@@ -314,7 +338,7 @@ class Session(base.Session):
         def predict(samples: np.ndarray) -> np.ndarray:
             self.module.eval()
             with torch.inference_mode(), self._precision():
-                outputs = self.module(torch.from_numpy(samples).to(self.device)).float().cpu().numpy()
+                outputs = scores_in(self.module(torch.from_numpy(samples).to(self.device))).float().cpu().numpy()
             self.module.train()
             return outputs
 
@@ -429,7 +453,7 @@ def _optimizer(job: TrialJob, parameters: Any) -> torch.optim.Optimizer:
 
 def _pinned(batch: Any) -> Any:
     """A batch in memory from which a GPU copies while the host goes on."""
-    return tuple(torch.from_numpy(part).pin_memory() for part in batch)
+    return tuple(each(part, lambda array: torch.from_numpy(array).pin_memory()) for part in batch)
 
 
 def _device(place: Placement) -> torch.device:

@@ -33,6 +33,12 @@ class TorchKernels:
         return lambda: torch.mm(a, b, out=c), 2.0 * n**3
 
     @lru_cache(maxsize=None)  # noqa: B019
+    def bgemm(self, n: int) -> Kernel:
+        """The same of bfloat16 matrices; what autocast casts before and after is not in it."""
+        a, b, c = (torch.ones(n, n, dtype=torch.bfloat16) for _ in range(3))
+        return lambda: torch.mm(a, b, out=c), 2.0 * n**3
+
+    @lru_cache(maxsize=None)  # noqa: B019
     def triad(self, n: int) -> Kernel:
         """A = b + s·c over n elements; besides three arrays the lines of `a` are fetched before they are written."""
         a, b, c = (torch.ones(n) for _ in range(3))

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from steplab_worker import adapter as base
 from steplab_worker import limits
+from steplab_worker.adapters.torch.named_samples import each, is_named, stacked
 from steplab_worker.augment import AUGMENTATIONS, Augment
 from steplab_worker.job import TrialJob
 from steplab_worker.loader import Loader
@@ -81,6 +82,7 @@ class DataLoaderSource(base.Source):
             pin_memory=self.pinned,
             multiprocessing_context="fork" if processes else None,
             worker_init_fn=_die_with_rank if processes else None,
+            collate_fn=_named_batch if is_named(self.samples[0]) else None,
         )
         self.batches = iter(loader)
 
@@ -90,6 +92,11 @@ class DataLoaderSource(base.Source):
         self.batches = None
         if shut_down is not None:
             shut_down()
+
+
+def _named_batch(samples: List[Any]) -> Any:
+    """Samples of arrays by name as a batch; PyTorch's own way takes lists of numbers apart."""
+    return each(stacked(samples), torch.from_numpy), None
 
 
 def _die_with_rank(worker: int) -> None:

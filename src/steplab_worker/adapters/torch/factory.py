@@ -54,6 +54,8 @@ def explained(spec: str, work: Callable[[], Any]) -> Any:
     """What the user's code gives; whatever it raises becomes a FactoryError."""
     try:
         return work()
+    except FactoryError:
+        raise  # says already what is wrong
     except Exception as error:  # the user's own code may raise anything
         raise FactoryError("%s: %s: %s" % (spec, type(error).__name__, error)) from error
 

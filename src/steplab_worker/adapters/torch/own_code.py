@@ -29,7 +29,8 @@ from steplab_worker.adapters.torch.factory import (
     make_module,
     named_parts,
 )
-from steplab_worker.adapters.torch.own_data import classes_of, make_dataset, sample_of
+from steplab_worker.adapters.torch.named_samples import LABELS, call, is_named, labels_of, loss_in, scores_in
+from steplab_worker.adapters.torch.own_data import batch_of, classes_of, make_dataset, sample_of, shape_of
 from steplab_worker.adapters.torch.trace import example, record, trainable
 from steplab_worker.helper import Document, Say, serve
 
@@ -41,7 +42,7 @@ def examine(job: Document) -> Document:
     """What the code named by a job consists of, and what its data set looks like; a FactoryError if it does not work.
 
     The job: `network`, `dataset`, `step` (of which those that are one's own are examined), `paths`, the `shape` and the
-    `classes` of the data set's samples if it is none of one's own, `learns`.
+    `classes` of the data set's samples if it is none of one's own and whether they are `tokens`, `learns`.
     """
     # A network that is drawn at random must be the same one in the next run.
     torch.manual_seed(0)
@@ -57,19 +58,27 @@ def examine(job: Document) -> Document:
     return dict(about, graph=graph, files=imported_files(job["paths"], own))
 
 
-def _batch(job: Document) -> Tuple[Tuple[Any, torch.Tensor], Document]:
+def _batch(job: Document) -> Tuple[Tuple[Any, Any], Document]:
     """A small batch, and what the samples look like; inputs are None where the network may choose their type."""
     if not is_own(job["dataset"]):
-        shape, classes = job["shape"], job["classes"]
-        return (None, torch.full((BATCH,), max(0, classes - 1))), {"shape": shape, "classes": classes, "samples": 0}
+        return _usual_batch(job), {"shape": job["shape"], "classes": job["classes"], "samples": 0}
     spec = job["dataset"]
     dataset = make_dataset(spec)
-    pairs = [sample_of(spec, dataset, index % len(dataset)) for index in range(BATCH)]
-    inputs, targets = (explained(spec, lambda part=part: np.stack(part)) for part in zip(*pairs))
+    inputs, targets = batch_of(spec, dataset, BATCH)
     if job["validates"]:
         sample_of(spec, make_dataset(spec, "test"))
-    about = {"shape": list(inputs.shape[1:]), "classes": classes_of(dataset), "samples": len(dataset)}
-    return (torch.from_numpy(inputs), torch.from_numpy(targets)), about
+        if is_named(inputs):
+            raise FactoryError("%s: kind train needs samples that are pairs, for its accuracy; these have names" % spec)
+    about = {"shape": list(shape_of(inputs)[1:]), "classes": classes_of(spec, dataset), "samples": len(dataset)}
+    return (inputs, targets), about
+
+
+def _usual_batch(job: Document) -> Tuple[Any, torch.Tensor]:
+    """A batch like those of a built-in data set; of tokens every one has a label."""
+    shape, label = job["shape"], max(0, job["classes"] - 1)
+    if job["tokens"]:
+        return torch.zeros((BATCH, *shape), dtype=torch.int32), torch.full((BATCH, *shape), label)
+    return None, torch.full((BATCH,), label)
 
 
 def _graph(job: Document, batch: Tuple[Any, torch.Tensor]) -> str:
@@ -77,34 +86,60 @@ def _graph(job: Document, batch: Tuple[Any, torch.Tensor]) -> str:
     spec = job["network"]
     net = make_module(spec).train(job["learns"])
     inputs = example(net, (BATCH, *job["shape"])) if batch[0] is None else batch[0]
-    taken = "x".join(map(str, inputs.shape[1:]))
     try:
         operations, output = record(net, inputs)
     except Exception as error:  # the user's own code may raise anything
-        what = "does not take the samples of %s (%s)" % (job["dataset"], taken)
+        what = "does not take the samples of %s (%s)" % (job["dataset"], _looks(inputs))
         raise FactoryError("%s %s: %s: %s" % (spec, what, type(error).__name__, error)) from error
     if is_own(job["step"]) and job["learns"]:
-        _try_step(job["step"], net, inputs, batch[1])
+        _try_step(job["step"], net, inputs, labels_of(*batch))
+    elif job["learns"] and is_named(inputs):
+        _expect_loss(job, net, inputs)
     elif job["learns"]:
-        _expect_learnable(job, output, batch[1])
+        _expect_learnable(job, _scores(spec, output, "name a training step of your own with `step`"), batch[1])
+    else:
+        _scores(spec, output, "an inference gives a tensor, or `logits`")
     return digest(json.dumps([operations, trainable(net)], sort_keys=True).encode())
 
 
-def _expect_learnable(job: Document, output: Any, labels: torch.Tensor) -> None:
+def _looks(inputs: Any) -> str:
+    """The shapes of a batch's samples in words."""
+    parts = inputs.items() if is_named(inputs) else [("", inputs)]
+    return ", ".join(" ".join(filter(None, (name, "x".join(map(str, part.shape[1:]))))) for name, part in parts)
+
+
+def _expect_loss(job: Document, net: nn.Module, inputs: Any) -> None:
+    """A network that takes its inputs by name gives the loss itself."""
+    spec = job["network"]
+    with torch.no_grad():
+        loss = loss_in(explained(spec, lambda: call(net, inputs)))
+    if loss is None or loss.numel() != 1:
+        what = "gives no `loss` for the samples of %s (%s)" % (job["dataset"], ", ".join(inputs))
+        hint = "" if LABELS in inputs else "they need `labels`, or "
+        raise FactoryError("%s %s: %sname a training step of your own with `step`" % (spec, what, hint))
+
+
+def _scores(spec: str, output: Any, hint: str) -> torch.Tensor:
+    scores = scores_in(output)
+    if not torch.is_tensor(scores):
+        raise FactoryError("%s gives a %s, not a tensor; %s" % (spec, type(output).__name__, hint))
+    return scores
+
+
+def _expect_learnable(job: Document, output: torch.Tensor, labels: torch.Tensor) -> None:
     """The loss of ordinary steps is cross-entropy: a score for each class."""
     spec, classes = job["network"], job["classes"]
-    if not torch.is_tensor(output):
-        kind = type(output).__name__
-        raise FactoryError("%s gives a %s, not a tensor; name a training step of your own with `step`" % (spec, kind))
-    if classes and output.dim() >= 2 and output.shape[1] < classes:
-        much = (spec, output.shape[1], job["dataset"], classes)
-        raise FactoryError("%s gives %d outputs for a sample, but %s has %d classes" % much)
+    scores = output.flatten(0, labels.dim() - 1)  # of a text one for each token
+    if classes and scores.dim() >= 2 and scores.shape[1] < classes:
+        much = (spec, scores.shape[1], "token" if job["tokens"] else "sample", job["dataset"], classes)
+        raise FactoryError("%s gives %d outputs for a %s, but %s has %d classes" % much)
     explained(
-        "%s and the cross-entropy of %s" % (spec, job["dataset"]), lambda: nn.functional.cross_entropy(output, labels)
+        "%s and the cross-entropy of %s" % (spec, job["dataset"]),
+        lambda: nn.functional.cross_entropy(scores, labels.flatten()),
     )
 
 
-def _try_step(spec: str, net: nn.Module, samples: torch.Tensor, labels: torch.Tensor) -> None:
+def _try_step(spec: str, net: nn.Module, samples: Any, labels: Any) -> None:
     step = load_factory(spec)
     loss = explained(spec, lambda: step(net, torch.optim.SGD(net.parameters(), lr=0.01), samples, labels))
     if not (torch.is_tensor(loss) and loss.numel() == 1):

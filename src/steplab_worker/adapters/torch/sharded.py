@@ -16,7 +16,6 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather, DefaultReduceScatter
-from torch.distributed.tensor import DTensor
 
 from steplab_worker.adapters.torch.blocks import BlockwiseModule
 
@@ -28,11 +27,6 @@ def shard(module: BlockwiseModule, device: torch.device) -> nn.Module:
         fully_shard(block, mesh=mesh)
     fully_shard(module, mesh=mesh)
     return module
-
-
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """All of a tensor, of which this rank may have a part; then all ranks must ask for it."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 class ShardClock:

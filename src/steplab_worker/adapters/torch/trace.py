@@ -15,7 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 from steplab_worker.adapters.torch.factory import FactoryError, explained, make_module
+from steplab_worker.adapters.torch.named_samples import call, is_named, unlabelled
 from steplab_worker.adapters.torch.operators import IGNORED, VIEWS, describe
+from steplab_worker.adapters.torch.own_data import batch_of, make_dataset, shape_of
 from steplab_worker.helper import Document, Say, serve
 
 INPUT = "input"
@@ -24,12 +26,13 @@ INPUT = "input"
 class Recorder(TorchDispatchMode):
     """Writes down every operation; tensors are known by identity and kept, so that no identity is used twice."""
 
-    def __init__(self, net: nn.Module, batch: torch.Tensor):
+    def __init__(self, net: nn.Module, batch: Any):
         super().__init__()
+        inputs = list(batch.values()) if is_named(batch) else [batch]
         self.operations: List[Dict[str, Any]] = []
         self.parameters = {id(p): name for name, p in net.named_parameters() if p.requires_grad}
-        self.sources = {id(batch): INPUT}
-        self.alive: List[Any] = [batch]
+        self.sources = {id(tensor): INPUT for tensor in inputs}
+        self.alive: List[Any] = [*inputs]
         self.path: List[str] = []
         self.names: Dict[str, int] = {}
         self.leaves = {name for name, child in net.named_modules() if not list(child.children())}
@@ -99,11 +102,12 @@ class Recorder(TorchDispatchMode):
         return base if self.names[base] == 1 else "%s_%d" % (base, self.names[base])
 
 
-def record(net: nn.Module, batch: torch.Tensor) -> Tuple[List[Dict[str, Any]], Any]:
-    """The operations of one forward pass, and what it gave."""
+def record(net: nn.Module, batch: Any) -> Tuple[List[Dict[str, Any]], Any]:
+    """The operations of one forward pass, and what it gave; labels stay out of it, and so does a loss."""
+    batch = unlabelled(batch)
     recorder = Recorder(net, batch)
     with torch.no_grad(), recorder:
-        output = net(batch)
+        output = call(net, batch)
     return recorder.operations, output
 
 
@@ -112,27 +116,42 @@ def trainable(net: nn.Module) -> List[Any]:
     return [[name, list(p.shape)] for name, p in net.named_parameters() if p.requires_grad]
 
 
-def trace(spec: str, paths: Sequence[str], batch: int, shape: Optional[Sequence[int]]) -> Dict[str, Any]:
+def trace(job: Document) -> Dict[str, Any]:
     """The operations of one forward pass, and all trainable parameters."""
     torch.manual_seed(0)
-    net = make_module(spec, paths).train()
-    wanted = tuple(shape or getattr(net, "input_shape", ()))
+    spec = job["network"]
+    net = make_module(spec, job["paths"]).train()
+    inputs = inputs_of(net, job)
+    operations, _ = explained(spec, lambda: record(net, inputs))
+    return {"operations": operations, "parameters": trainable(net), "input_shape": list(shape_of(inputs)[1:])}
+
+
+def inputs_of(net: nn.Module, job: Document) -> Any:
+    """A batch of the job's own data set, or of the shape that it or the network names."""
+    if job["dataset"]:
+        return batch_of(job["dataset"], make_dataset(job["dataset"], paths=job["paths"]), job["batch"])[0]
+    wanted = tuple(job["shape"] or getattr(net, "input_shape", ()))
     if not wanted:
-        raise FactoryError("%s: the shape of a sample is not known; give it with --input" % spec)
-    operations, _ = explained(spec, lambda: record(net, example(net, (batch, *wanted))))
-    return {"operations": operations, "parameters": trainable(net), "input_shape": list(wanted)}
+        hint = "give it with --input, or the data set with --dataset"
+        raise FactoryError("%s: the shape of a sample is not known; %s" % (job["network"], hint))
+    return example(net, (job["batch"], *wanted), torch.int32 if job["tokens"] else None)
 
 
-def example(net: nn.Module, shape: Sequence[int]) -> torch.Tensor:
-    """Inputs of that shape, of the module's own `input_dtype` if it has one: zeros where these are whole numbers."""
-    dtype = getattr(net, "input_dtype", torch.float32)
+def example(net: nn.Module, shape: Sequence[int], dtype: Optional[torch.dtype] = None) -> torch.Tensor:
+    """Inputs of that shape, of the module's own type if it has one: zeros where these are whole numbers."""
+    dtype = dtype or getattr(net, "input_dtype", _usual_dtype(net))
     return torch.rand(tuple(shape), dtype=dtype) if dtype.is_floating_point else torch.zeros(tuple(shape), dtype=dtype)
+
+
+def _usual_dtype(net: nn.Module) -> torch.dtype:
+    """Hugging Face's models of texts say that their main input are the numbers of tokens."""
+    return torch.int64 if getattr(net, "main_input_name", "") == "input_ids" else torch.float32
 
 
 def describe_network(job: Document, say: Say) -> None:
     """Trace the network that the job names; what is wrong with the user's code is an answer, too."""
     try:
-        say(trace(job["network"], job["paths"], job["batch"], job["shape"]))
+        say(trace(job))
     except FactoryError as error:
         say({"error": str(error), "details": traceback.format_exc()})
 

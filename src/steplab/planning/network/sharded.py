@@ -1,0 +1,179 @@
+"""The step of workers that divide the parameters among them: what gathering and scattering adds to compute.
+
+PyTorch's FSDP2 with its defaults gathers what is in no block once, a block before it runs, in both passes, and scatters
+a block's gradients when they are there (Y. Zhao et al., "PyTorch FSDP", VLDB 2023; ZeRO, SC 2020, stage 3). On GPUs the
+next block is gathered while one computes; on CPUs its collectives return when they are done, so nothing hides them. In
+JAX every weight is gathered for itself in both passes. Profiles measure an all-reduce; on a ring it is a reduce-scatter
+and an all-gather one after the other (P. Patarasuk, X. Yuan, J. Parallel Distrib. Comput. 69, 2009): each is half of
+it here. Collectives wait for each other; a worker updates its part of the parameters.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steplab.core import catalogue
+from steplab.core.errors import InputError
+from steplab.costs.exchange import block_parameters
+from steplab.costs.network import BYTES, NetworkCost, cost
+from steplab.costs.operation import Workload, from_graph
+from steplab.planning.network.buckets import exchanged_graph
+from steplab.planning.network.compute import Compute
+from steplab.planning.network.step import USUAL, Layout, Method, StepPrediction, with_interval
+from steplab.planning.network.wires import Exchange, Wires
+from steplab_worker.graph import Graph, size
+
+SHARDED = "sharded"
+REST = ""  # what is in no block
+
+
+@dataclass(frozen=True)
+class Run:
+    """Layers that follow each other, of one block or of none, and their seconds."""
+
+    block: str
+    forward: float
+    backward: float
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How collectives lie beside compute: whether they are hidden, and whether the rest is gathered for backward."""
+
+    overlaps: bool
+    rest_again: bool = False
+
+
+def predict_sharded(compute: Compute, wires: Wires, layout: Layout, method: Method = USUAL) -> StepPrediction:
+    """The iteration of sharded workers, with a 90 % interval."""
+    framework = catalogue.framework(compute.resolved.framework)
+    if SHARDED not in framework.strategies:
+        raise InputError(f"{framework.name} has no strategy {SHARDED!r}")
+    graph = exchanged_graph(compute.resolved)
+    return with_interval(_ShardedParts(compute, graph, wires, layout, method), compute, method)
+
+
+def ended(runs: Sequence[Run], gathers: Mapping[str, float], scatters: Mapping[str, float], how: Schedule) -> float:
+    """Seconds until a forward and a backward pass and all their collectives are done.
+
+    >>> block = Run("b", 1.0, 2.0)
+    >>> ended([block], {"b": 0.5}, {"b": 0.25}, Schedule(overlaps=False))
+    4.25
+    """
+    wire = _Wire()
+    now = wire.send(0.0, gathers.get(REST, 0.0))
+    now = _pass(now, [(run.block, run.forward) for run in runs], gathers, {}, wire, how)
+    now = wire.send(now, gathers.get(REST, 0.0)) if how.rest_again else now
+    now = _pass(now, [(run.block, run.backward) for run in reversed(runs)], gathers, scatters, wire, how)
+    return max(now, wire.send(now, scatters.get(REST, 0.0)))
+
+
+class _Wire:
+    """One collective after the other, in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        self.free = 0.0
+
+    def send(self, ready: float, seconds: float) -> float:
+        """When a collective that is ready then is done."""
+        self.free = max(ready, self.free) + seconds
+        return self.free
+
+
+def _pass(
+    now: float, runs: Sequence[tuple[str, float]], gathers: Mapping[str, float], scatters: Mapping[str, float],
+    wire: _Wire, how: Schedule,
+) -> float:  # fmt: skip
+    """When a pass over runs has computed; their scatters may still be under way."""
+    blocks = [block for block, _ in runs if block]
+    there: dict[str, float] = {}
+    for block, seconds in runs:
+        if block:
+            if block not in there:
+                there[block] = wire.send(now, gathers.get(block, 0.0))
+            now = max(now, there[block])
+        ahead = next((other for other in blocks if other not in there), None)
+        if how.overlaps and ahead:
+            there[ahead] = wire.send(now, gathers.get(ahead, 0.0))
+        now += seconds
+        if block in scatters and block:
+            done = wire.send(now, scatters[block])
+            now = now if how.overlaps else done
+    return now
+
+
+class _ShardedParts:
+    """A layout's collectives, and the step that they make."""
+
+    def __init__(self, compute: Compute, graph: Graph, wires: Wires, layout: Layout, method: Method) -> None:
+        self.compute, self.layout, self.method, self.wires = compute, layout, method, wires
+        workload = from_graph(graph, compute.resolved.batch_size)
+        counted = cost(workload)
+        by_block = catalogue.framework(compute.resolved.framework).exchange.grouping == "buckets"
+        on_gpu = compute.resolved.device == "cuda"
+        self.schedule = Schedule(by_block and on_gpu and method.overlap, rest_again=not by_block)
+        self.runs = _runs(counted, workload, compute.layers) if by_block else [Run(REST, 1.0, 1.0)]
+        self.collectives = {
+            block: [self._half(bytes_) for bytes_ in parts]
+            for block, parts in (_blocks(counted, workload) if by_block else _arrays(workload)).items()
+        }
+        self.slowdown = compute.slowdown(layout.workers // layout.machines, layout.machines, 1)
+
+    def _half(self, bytes_: float) -> Exchange:
+        factor = self.method.calibration.wires / 2
+        return self.wires.exchange(bytes_, self.layout.workers, self.layout.nodes).scaled(factor, factor)
+
+    def wire_ratios(self) -> tuple[float, float]:
+        """The ends of the collectives' interval, as shares of their sum."""
+        every = list(itertools.chain.from_iterable(self.collectives.values()))
+        total = sum(each.seconds for each in every)
+        return (sum(each.low for each in every) / total, sum(each.high for each in every) / total) if total else (1, 1)
+
+    def step(self, compute: float = 1.0, wires: float = 1.0) -> StepPrediction:
+        """The iteration with compute and wires so many times as long."""
+        own, workers = self.compute, self.layout.workers
+        slow = self.slowdown * compute * self.method.calibration.compute
+        forward, backward, update = own.forward * slow, own.backward * slow, own.update * slow / workers
+        runs = [Run(run.block, run.forward * forward, run.backward * backward) for run in self.runs]
+        seconds = {block: wires * sum(each.seconds for each in parts) for block, parts in self.collectives.items()}
+        whole = ended(runs, seconds, seconds, self.schedule)
+        times = {block: 3 if block or self.schedule.rest_again else 2 for block in seconds}
+        sent = [(each, times[block]) for block, parts in self.collectives.items() for each in parts]
+        return StepPrediction(
+            layout=self.layout, seconds=whole + update, low=whole, high=whole,
+            alone=own.forward + own.backward + own.update, compute=forward + backward, contention=0.0,
+            exposed=max(0.0, whole - forward - backward), update=update,
+            in_flight=sum(times[block] * seconds[block] for block in seconds),
+            latency=wires * sum(number * each.latency for each, number in sent),
+            buckets=sum(number for _, number in sent), inside=all(each.inside for each, _ in sent),
+        )  # fmt: skip
+
+
+def _blocks(counted: NetworkCost, workload: Workload) -> dict[str, list[float]]:
+    """The bytes of what is gathered as one, by block."""
+    return {block: [float(bytes_)] for block, bytes_ in block_parameters(counted, workload).items() if bytes_}
+
+
+def _arrays(workload: Workload) -> dict[str, list[float]]:
+    """The bytes of every weight, each gathered for itself."""
+    weights = {weight.name: weight.shape for op in workload.operations for weight in op.weights}
+    return {REST: [float(BYTES * size(shape)) for shape in weights.values()]}
+
+
+def _runs(counted: NetworkCost, workload: Workload, backward: Mapping[str, float]) -> list[Run]:
+    """Shares of both passes by runs of layers: measured of backward where somebody did, else by FLOPs."""
+    flops = {layer.name: layer.totals for layer in counted.layers if layer.totals is not None}
+    forward = {name: float(totals.forward_flops) for name, totals in flops.items()}
+    back = dict(backward) or {name: float(totals.backward_flops) for name, totals in flops.items()}
+    runs = []
+    for block, operations in itertools.groupby(workload.operations, lambda op: op.block):
+        names = [op.name for op in operations]
+        runs.append(Run(block, _share(forward, names), _share(back, names)))
+    return runs
+
+
+def _share(seconds: Mapping[str, float], names: Sequence[str]) -> float:
+    whole = sum(seconds.values())
+    return sum(seconds.get(name, 0.0) for name in names) / whole if whole else 0.0

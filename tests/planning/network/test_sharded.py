@@ -1,0 +1,85 @@
+"""Steps of workers that divide the parameters: what is gathered and scattered, and what of it compute hides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from steplab.core.errors import InputError
+from steplab.core.resolution import graph_of
+from steplab.costs.exchange import step_exchange
+from steplab.costs.network import cost
+from steplab.costs.operation import from_graph
+from steplab.planning.network.compute import Compute
+from steplab.planning.network.profile import Collective, Point, Profile
+from steplab.planning.network.sharded import REST, Run, Schedule, ended, predict_sharded
+from steplab.planning.network.step import Layout
+from steplab.planning.network.wires import Wires
+
+GPT = {"framework": "torch", "network": "gpt2", "dataset": "bytes", "layers": 3, "width": 64, "heads": 4,
+       "sequence": 64, "vocabulary": 256, "batch_size": 4, "device": "cpu"}  # fmt: skip
+COMPUTE = Compute(GPT, 0.01, 0.02, update=0.004, doubt=0.02, layers={}, cpus=64, threads=1, alone=np.full(40, 0.03))
+LATENCY = 1e-4
+TWO = Layout(2, 2)
+
+
+def wires(speed: float) -> Wires:
+    """An all-reduce takes a latency and its bytes by the speed."""
+    sizes = [Point(bytes=size, seconds=LATENCY + size / speed) for size in (4**power for power in range(5, 14))]
+    return Wires(Profile(name="x", ranks=[Collective(ranks=2, nodes=2, sizes=sizes)]))
+
+
+def compute(**changed: object) -> Compute:
+    return replace(COMPUTE, config=GPT | changed)
+
+
+def test_on_cpus_every_byte_that_costs_count_is_exposed() -> None:
+    step, speed = predict_sharded(compute(), wires(1e8), TWO), 1e8
+    workload = from_graph(graph_of(COMPUTE.resolved), 4)
+    sent = step_exchange(cost(workload), workload, "sharded", 2)
+    collectives = 3 * 3 + 2  # blocks three times, the rest twice
+    halves = (sent.all_gather_bytes + sent.reduce_scatter_bytes) / speed + collectives * LATENCY
+    assert step.exposed == pytest.approx(halves / 2, rel=1e-6) == step.in_flight
+    assert step.seconds == pytest.approx(0.03 + 0.004 / 2 + halves / 2)  # each updates its half
+    assert step.low < step.seconds < step.high and step.buckets == collectives
+
+
+def test_gpus_hide_what_lies_behind_compute() -> None:
+    shown = predict_sharded(compute(), wires(1e8), TWO)
+    hidden = predict_sharded(compute(device="cuda"), wires(1e8), TWO)
+    assert hidden.exposed < shown.exposed / 2 and hidden.in_flight == pytest.approx(shown.in_flight)
+
+
+# Of equal blocks that compute 1 and 2 seconds.
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_short_collectives_show_at_the_ends_of_the_passes_only(blocks: int) -> None:
+    runs = [Run(f"b{number}", 1.0, 2.0) for number in range(blocks)]
+    gathers, scatters = ({REST: 0.125} | dict.fromkeys((run.block for run in runs), s) for s in (0.5, 0.25))
+    ends = 0.125 + 0.5 + 0.5 + 0.25 + 0.125  # rest and first block; last block again; its scatter and the rest's
+    assert ended(runs, gathers, scatters, Schedule(overlaps=True)) == pytest.approx(3 * blocks + ends)
+
+
+def test_long_collectives_leave_compute_hidden_instead() -> None:
+    runs = [Run(f"b{number}", 1.0, 2.0) for number in range(4)]
+    each = dict.fromkeys((run.block for run in runs), 10.0)
+    # The wire rests while the last block of forward computes alone: backward asks for it again only then.
+    assert ended(runs, each, each, Schedule(overlaps=True)) == pytest.approx(12 * 10 + 1)
+
+
+def test_in_jax_every_weight_is_gathered_twice_and_scattered_once() -> None:
+    step = predict_sharded(compute(framework="jax"), wires(1e8), TWO)
+    graph = graph_of(COMPUTE.resolved)
+    assert step.buckets == 3 * sum(len(layer.weights) for layer in graph.layers)
+    elements = sum(layer.parameters for layer in graph.layers)
+    assert step.in_flight == pytest.approx(3 * 4 * elements / 1e8 / 2 + step.buckets * LATENCY / 2, rel=1e-6)
+
+
+def test_one_worker_gathers_nothing() -> None:
+    assert predict_sharded(compute(), wires(1e8), Layout(1, 1)).seconds == pytest.approx(0.034)
+
+
+def test_a_framework_that_does_not_shard_is_refused() -> None:
+    with pytest.raises(InputError, match="tensorflow has no strategy 'sharded'"):
+        predict_sharded(compute(framework="tensorflow"), wires(1e8), TWO)
