@@ -54,6 +54,15 @@ def test_a_plan_says_which_trials_cannot_be_run_and_gives_them_no_time(on_termin
     assert refused.seconds < supported.seconds / 3
 
 
+def test_of_a_large_plan_the_first_trials_tell_what_cannot_be_run(on_terminal: Show, study_file: Write) -> None:
+    batches = list(range(1, 1500))
+    path = study_file(framework=["tensorflow"], strategy=["sharded"], workers=[1], network=["mlp"], batch_size=batches)
+    assert (
+        "200 of the first 200 cannot be run: TensorFlow has no strategy 'sharded'"
+        in on_terminal("run", path, "--dry-run").text
+    )
+
+
 def test_ctrl_c_ends_after_the_trial_and_the_same_command_goes_on(
     at_terminal: Begin, on_terminal: Show, study_file: Write, no_orphans: Callable[[], None]
 ) -> None:

@@ -66,7 +66,8 @@ def test_memory_is_split_as_far_as_the_process_and_pytorch_can_tell(measured: Pa
             assert rank.held is not None
             assert (rank.held.parameters, rank.held.state) == (4 * 61706, 4 * 61706)  # momentum: one array more
             assert rank.held.peak is None and rank.held.reserved is None  # there is no GPU
-            assert rank.before_bytes is not None and 50e6 < rank.before_bytes < rank.peak_bytes  # the framework
+            # The framework. A warm rank that has run a larger trial may need nothing more.
+            assert rank.before_bytes is not None and 50e6 < rank.before_bytes <= rank.peak_bytes
 
 
 def test_an_accumulation_exchanges_once(measured: Path) -> None:

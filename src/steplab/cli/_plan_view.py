@@ -24,8 +24,9 @@ def show_plan(planned: steplab.StudyPlan, jobs: steplab.JobsPlan | None) -> bool
     left = planned.counts.left
     time = f"estimated time {shown(planned.seconds)} (from {planned.basis})" if left else "every trial has its record"
     sentence(f"{left} left; {time}")
+    among = "them" if planned.examined == left else f"the first {planned.examined}"
     for reason, number in planned.refused.items():
-        sentence(f"{number} of them cannot be run: {reason}")
+        sentence(f"{number} of {among} cannot be run: {reason}")
     sentence(planned.power.sentence)
     missing = planned.missing_environments
     for text in missing:

@@ -16,7 +16,7 @@ import numpy as np
 
 from steplab.api import display
 from steplab.api.measuring.budget import is_adaptive, planned_number
-from steplab.api.measuring.estimate import MOST_EXACT, MOST_FINISHED, Expectation, trials_per_start
+from steplab.api.measuring.estimate import MOST_EXACT, MOST_FINISHED, MOST_GUESSED, Expectation, trials_per_start
 from steplab.api.measuring.status import Counts, counts
 from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.own_code import NO_CODE, CodeUse, OwnCode, is_file
@@ -105,9 +105,18 @@ class StudyPlan:
     @cached_property
     def refused(self) -> dict[str, int]:
         """Of the trials that are left those that their framework cannot run: how many, by the reason."""
-        left = (trial for trial in self.shown if trial.id not in self._finished)
-        reasons = (self.study.kind.unsupported(trial.resolved) for trial in itertools.islice(left, MOST_EXACT))
+        reasons = (self.study.kind.unsupported(trial.resolved) for trial in self._examined)
         return dict(Counter(filter(None, reasons)))
+
+    @property
+    def examined(self) -> int:
+        """How many of the trials that are left were asked whether their framework can run them: the first of many."""
+        return len(self._examined)
+
+    @cached_property
+    def _examined(self) -> list[designs.PlannedTrial]:
+        left = (trial for trial in self.shown if trial.id not in self._finished)
+        return list(itertools.islice(left, MOST_EXACT if len(self.trials) <= MOST_EXACT else MOST_GUESSED))
 
     @cached_property
     def power(self) -> Power | Unknown:
@@ -142,7 +151,8 @@ class StudyPlan:
         listed = itertools.islice(self.shown, MOST_LISTED)
         rows = [{"trial": t.id, "replicate": t.replicate, "config": dict(t.config)} for t in listed]
         told = {"seconds": self.seconds, "basis": self.basis, "note": self.note}
-        told |= {"refused": [{"reason": reason, "trials": number} for reason, number in self.refused.items()]}
+        refused = [{"reason": reason, "trials": number} for reason, number in self.refused.items()]
+        told |= {"refused": refused, "examined": self.examined}
         told |= {"missing_environments": self.missing_environments, "power": asdict(self.power)}
         batch = self.following
         chosen = {} if batch is None else {"batch": batch.number, "why": batch.why}
