@@ -19,7 +19,7 @@ time, "buffers": whether rank 0's buffers are copied to all}; without it all are
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -41,6 +41,14 @@ class Unsupported(Exception):
     """This framework cannot do this trial; the message says why."""
 
 
+class Within(NamedTuple):
+    """What a pass spent in its collectives, each of which all ranks begin together."""
+
+    waited: float = 0.0  # seconds for the slowest rank, the barriers' own cost included
+    moving: float = 0.0  # seconds
+    meetings: int = 0  # barriers
+
+
 class Session:
     """One trial in one rank: the network built, ready to run iterations.
 
@@ -55,6 +63,7 @@ class Session:
     # `difference` of steps with and without it (`step_alone`), or `none`: one worker, or it cannot be seen.
     overlap_method = "none"
     has_phases = True  # whether an iteration can be run in parts
+    exchanges_within = False  # whether the passes hold the collectives (`within` tells of them), so that none follows
     splits = False  # whether this process serves several replicas: `load` is then `bring` and `split`
     placement = Placement("", 0, "127.0.0.1")  # where the rank is; the rank says so itself
 
@@ -118,6 +127,10 @@ class Session:
 
     def exchange(self) -> None:
         """Average the gradients over the ranks (the second part of t_c)."""
+
+    def within(self) -> "Within":
+        """What the last part of a phased step spent in collectives; it is forgotten then."""
+        return Within()
 
     def update(self) -> None:
         """Let the optimiser change the weights (t_u)."""

@@ -70,7 +70,9 @@ class NativeBlock(TimedBlock):
 
 
 class PhasedBlock(TimedBlock):
-    """Iterations in parts. What the barrier itself costs is neither waiting nor a part of the step: we added it."""
+    """Iterations in parts. What a barrier itself costs is neither waiting nor a part of the step: we added it."""
+
+    meetings = 0  # barriers of the iteration under way
 
     def __call__(self, iterations: int) -> Columns:
         """Run so many; their times, column by column."""
@@ -79,9 +81,10 @@ class PhasedBlock(TimedBlock):
         self.session.synchronize()
         start = self.session.clock()
         for _ in range(iterations):
+            self.meetings = 0
             seconds = self._iteration(start)
             now = self.session.clock()
-            seconds["t_barrier"] = min(barrier, seconds["t_wait"])
+            seconds["t_barrier"] = min(barrier * self.meetings, seconds["t_wait"])
             seconds["t_wait"] -= seconds["t_barrier"]
             seconds["t_iter"] = now - start - seconds["t_barrier"]
             for name, values in columns.items():
@@ -111,7 +114,11 @@ class PhasedBlock(TimedBlock):
             part()
             session.synchronize()
             before, now = now, clock()
-            seconds[name] += now - before
+            within = session.within()
+            seconds[name] += now - before - within.waited - within.moving
+            seconds["t_wait"] += within.waited
+            seconds["t_move"] += within.moving
+            self.meetings += within.meetings + (name == "t_wait")
         return seconds
 
     def _parts(self, batch: Any) -> List[Tuple[str, Callable[[], Any]]]:
@@ -123,7 +130,9 @@ class PhasedBlock(TimedBlock):
             parts.append(("t_md", session.split))
         parts += [("t_f", session.forward), ("t_b", session.backward)]
         if self._last():
-            parts += [("t_wait", session.wait), ("t_move", session.exchange), ("t_u", session.update)]
+            if not session.exchanges_within:
+                parts += [("t_wait", session.wait), ("t_move", session.exchange)]
+            parts.append(("t_u", session.update))
         return parts
 
 

@@ -123,6 +123,11 @@ def test_another_frameworks_exchange_tells_nothing(measured: steplab.MeasuredNet
         steplab.predict_network(steps, other, "network=mlp,nodes=2")
 
 
+def test_one_rank_alone_is_refused_before_anything_runs() -> None:
+    with pytest.raises(steplab.InputError, match="1 rank alone exchanges nothing"):
+        steplab.plan_network(framework="synthetic", ranks=[1, 2])
+
+
 def test_rates_belong_to_a_box() -> None:
     with pytest.raises(steplab.InputError, match="only the lines of a cluster in a box"):
         steplab.plan_network(framework="synthetic", rates=["1gbit"])

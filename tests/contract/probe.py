@@ -6,6 +6,7 @@ Runs inside a framework's environment (Python 3.8 syntax, NumPy). The job's `con
 import json
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
@@ -129,7 +130,8 @@ def phased_step(session):
 
     def step(batch, last):
         session.load(batch)
-        for part in [session.forward, session.backward] + last * [session.wait, session.exchange, session.update]:
+        after = [] if session.exchanges_within else [session.wait, session.exchange]
+        for part in [session.forward, session.backward] + last * [*after, session.update]:
             part()
             session.synchronize()
 
@@ -257,6 +259,21 @@ def shard_traffic(job, session):
     moved = {name: after - before[name] for name, after in session.collectives.moved.items()}
     held = sum(one.to_local().nbytes for one in session.module.parameters())
     return {"moved": moved, "seconds": seconds, "held": held, "again": session.communication()}
+
+
+def within_passes(job, session):
+    """What each part of a phased step says of its collectives, for two steps on batches of this rank's own."""
+    session.enter("phased")
+    found = []
+    for batch in own_batches(job, 2):
+        session.load(batch)
+        told = {}
+        for name in ("forward", "backward", "update"):
+            getattr(session, name)()
+            session.synchronize()
+            told[name] = session.within()
+        found.append(told)
+    return {"steps": found}
 
 
 def flat(arrays):
@@ -413,8 +430,38 @@ def jax_shards(job, session):
     arguments = session.trained, session.moments, session.own, given, np.uint32(1)
     text = session.programs.native(True, True).lower(*arguments).as_text()
     kept = sum(one.addressable_data(0).size for one in jax.tree.leaves(session.trained))
-    counts = {name: text.count(f'"stablehlo.{name}"') for name in ("all_gather", "reduce_scatter")}
+    names = ("all_gather", "reduce_scatter")
+    alone = session.programs.native(True, True, exchange=False).lower(*arguments).as_text()
+    counts = {name: text.count(f'"stablehlo.{name}"') for name in names}
+    counts["alone"] = sum(alone.count(f'"stablehlo.{name}"') for name in names)
     return dict(counts, weights=len(session.trained), kept=kept)
+
+
+def torch_half(job, session):
+    """Gradients of a step in float16 beside those in float32, and what its scaled losses leave in the state.
+
+    PyTorch has both on CPUs, too; the adapter asks for a GPU because there they would be slow.
+    """
+    import torch
+
+    graph, weights = session.module.description, session.parameters()
+    half = type(session)(replace(job, precision="float16"), graph, weights, session.group, session.device)
+    half.scaler = torch.amp.GradScaler("cpu", init_scale=128.0, growth_interval=1)
+    (batch,) = own_batches(job, 1)
+    gradients = {}
+    for name, one in (("float32", session), ("float16", half)):
+        one.enter("phased")
+        one.load(batch)
+        one.forward()
+        one.backward()
+        gradients[name] = flat(one.gradients())
+    half.update()
+    saved, moved = half.state(), float(np.abs(flat(half.parameters()) - flat(weights)).max())
+    half.step(batch, True)
+    grown = half.scaler.get_scale()
+    half.restore(saved)
+    off = np.linalg.norm(gradients["float16"] / 128 - gradients["float32"]) / np.linalg.norm(gradients["float32"])
+    return {"off": float(off), "moved": moved, "scales": [grown, half.scaler.get_scale()]}
 
 
 def torch_buckets(job, session):
@@ -465,6 +512,7 @@ PROOFS = {
     "curve": curve,
     "losses": losses,
     "shard_traffic": shard_traffic,
+    "within_passes": within_passes,
     "inference": inference,
     "training": training,
     "continuing": continuing,
@@ -478,6 +526,7 @@ PROOFS = {
     "samples_slope": samples_slope,
     "jax_blocks": jax_blocks,
     "jax_shards": jax_shards,
+    "torch_half": torch_half,
     "torch_buckets": torch_buckets,
     "torch_buffers": torch_buffers,
 }

@@ -234,7 +234,28 @@ def test_jax_gathers_weights_again_in_backward_and_keeps_half_of_them(ranks):
     for found in ranks.run("jax", {"proof": "jax_shards"}, network="lenet5", workers=2, strategy="sharded"):
         # Five layers of a weight and a bias; the gradients of four inputs need the weights, and nothing needs biases.
         assert (found["weights"], found["all_gather"], found["reduce_scatter"]) == (10, 14, 10)
+        assert found["alone"] == 0
         assert found["kept"] == 61706 // 2
+
+
+# With Adam a gradient that is zero but for rounding, as that of the keys' bias, moves its weight all the same.
+@pytest.mark.parametrize(("network", "optimizer"), [("gpt2", "momentum"), ("lenet5", "adam")])
+@pytest.mark.parametrize("framework", SHARDING)
+def test_phases_of_a_sharded_step_add_up_to_it(ranks, framework, network, optimizer):
+    said = {"network": network, **SMALL.get(network, {}), "workers": 2, "optimizer": optimizer, "learning_rate": 0.001}
+    synchronous = trained(ranks, framework, updates=3, **said)
+    for weights in trained(ranks, framework, updates=3, strategy="sharded", mode="phased", **said):
+        assert_same(network, weights, synchronous[0], SMALL.get(network, {}).get("network_options"))
+
+
+# PyTorch gathers the rest once, every block in each pass, and scatters the gradients of each; JAX gathers all at once.
+@pytest.mark.parametrize(("framework", "forward", "backward"), [("torch", 3, 5), ("jax", 1, 2)])
+def test_collectives_of_a_sharded_step_are_told_apart_from_its_passes(ranks, framework, forward, backward):
+    said = {"network": "gpt2", **SMALL["gpt2"], "workers": 2, "strategy": "sharded"}
+    for found in ranks.run(framework, {"proof": "within_passes"}, **said):
+        for step in found["steps"]:
+            assert [step[name][2] for name in ("forward", "backward", "update")] == [forward, backward, 0]
+            assert all(min(step[name][:2]) > 0 for name in ("forward", "backward")) and step["update"][:2] == [0, 0]
 
 
 @pytest.mark.parametrize("network", ["gpt2", "lenet5"])
@@ -248,6 +269,13 @@ def test_pytorch_exchanges_what_the_costs_say_and_keeps_a_part(ranks, network):
         assert rank["moved"] == moved
         assert rank["seconds"][0] == rank["seconds"][1] > 0 and rank["again"] == [0.0, 0.0]
     assert sum(rank["held"] for rank in found) == 4 * counted.parameters
+
+
+def test_pytorch_scales_losses_in_float16_and_keeps_the_scale(ranks):
+    (found,) = ranks.run("torch", {"proof": "torch_half"}, network="mlp")
+    assert 1e-6 < found["off"] < 0.02  # float16 has eleven bits
+    assert found["moved"] > 0
+    assert found["scales"] == [512.0, 256.0]  # doubled by each step, and as it was saved after the first
 
 
 @pytest.mark.parametrize(("framework", "options"), PHASED, ids=str_or_way)

@@ -24,3 +24,13 @@ def test_it_is_float32_unless_given_and_then_no_part_of_the_trial() -> None:
     config = {"framework": "torch", "network": "lenet5"}
     assert resolve(config).precision == "float32"
     assert trial_id(config, 0) != trial_id({**config, "precision": "float32"}, 0)  # as with every factor that is named
+
+
+def test_float16_is_pytorchs_alone_and_needs_its_usual_step() -> None:
+    def refused(framework: str, **config: str) -> str:
+        return kinds.named("step").unsupported(resolve({"framework": framework, "precision": "float16", **config}))
+
+    assert refused("torch") == ""  # the rank says whether it has a GPU
+    assert refused("jax") == "JAX has no precision 'float16' here, only float32, bfloat16"
+    assert "scale" in refused("torch", strategy="sharded", network="gpt2", dataset="tokens")
+    assert "does not scale its loss" in refused("torch", step="module:own.py:step")

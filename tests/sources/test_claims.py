@@ -255,6 +255,8 @@ def trainings(torch: float, loading: float) -> pd.DataFrame:
 def test_which_framework_and_which_loader_trains_faster(ratio: float, verdict: str) -> None:
     assert torch_vs_tensorflow.torch_is_faster({"trials": trainings(ratio, 1.0)}).verdict == verdict
     assert torch_vs_tensorflow.loaders_help({"trials": trainings(1.0, ratio)}).verdict == verdict
+    iterations = trainings(ratio, 1.0).rename(columns={"train_s": "t_iter"})
+    assert torch_vs_tensorflow.torch_steps_are_shorter({"trials": iterations}).verdict == verdict
 
 
 def test_a_claim_says_its_interval() -> None:

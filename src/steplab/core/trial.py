@@ -18,7 +18,7 @@ from steplab_worker import kinds
 Level = bool | int | float | str
 Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "float16")
 STRATEGIES = ("sync", "accumulate", "sharded", "ps-sync", "ps-async")
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
 

@@ -20,8 +20,8 @@ from steplab_worker.graph import INPUT, size
 if TYPE_CHECKING:
     from steplab.costs.kept_arrays import Keeps
 
-FLOAT32, BFLOAT16 = PRECISIONS
-HALF = 2  # bytes of a bfloat16
+FLOAT32, *_ = COUNTED = PRECISIONS[:2]  # of float16, which needs a GPU, no byte could be checked
+HALF = 2  # bytes of a bfloat16 or a float16
 LOWERED = ("conv", "dense", "tied_dense", "attention", "self_attention")
 WIDE = ("embedding", "position_embedding", "class_token", "scale")  # that give what their parameter is
 
@@ -30,7 +30,7 @@ class Mixed:
     """By the name of an output: the bytes of an element."""
 
     def __init__(self, operations: Sequence[Operation], precision: str) -> None:
-        self.lowers = precision == BFLOAT16
+        self.lowers = precision != FLOAT32
         self.learns = learning(tuple(operations))
         self.item = {INPUT: BYTES}
         for op in operations:

@@ -133,6 +133,8 @@ def own_code_refused(resolved: Resolved, learns: bool) -> str:
         return "which blocks a network of one's own has is not known, so its parameters are not sharded"
     if learns and resolved.framework_options.get("step") and resolved.accumulate > 1:
         return "a training step of one's own updates the weights itself, so steps cannot be accumulated"
+    if learns and resolved.framework_options.get("step") and resolved.precision == "float16":
+        return "a training step of one's own does not scale its loss, which float16 needs"
     return ""
 
 
@@ -165,6 +167,7 @@ def _matches(when: Mapping[str, tuple[Level, ...]], resolved: Resolved, ability:
         "kind": ability,
         "network": resolved.network,
         "optimizer": resolved.optimizer,
+        "precision": resolved.precision,
         "strategy": resolved.strategy.partition(":")[0],
         "workers": "several" if resolved.workers > 1 else "one",
         "nodes": "several" if resolved.nodes > 1 else "one",

@@ -112,6 +112,8 @@ def plan_network(
     chosen = [size for size in sizes if size <= largest]
     if not chosen:
         raise InputError(f"no message has at most {largest} bytes", hint=f"the smallest has {min(sizes, default=0)}")
+    if 1 in ranks:
+        raise InputError("1 rank alone exchanges nothing", where="ranks", hint="allowed: whole numbers from 2 on")
     name = f"network-{net or (HERE if executor == LOCAL else executor)}"
     layout = _layout(net, tuple(ranks), tuple(rates), executor)
     text = STUDY.format(

@@ -11,11 +11,10 @@ from steplab.api import display
 from steplab.api.sources.networks import expect_blocks, shards_of, workload
 from steplab.core.errors import InputError, allowed, nearest
 from steplab.core.own_code import is_file, is_own
-from steplab.core.trial import PRECISIONS
 from steplab.core.units import parse_size, size
 from steplab.costs.memory import LayerMemory, Memory, largest_batch
 from steplab.costs.memory import memory as held
-from steplab.costs.mixed_precision import FLOAT32
+from steplab.costs.mixed_precision import COUNTED, FLOAT32
 from steplab.costs.network import OPTIMIZERS
 from steplab.runner.environments.user_networks import OwnPlace, SeenMemory, see_memory
 
@@ -140,8 +139,8 @@ def memory(
     """
     if optimizer not in OPTIMIZERS:
         raise InputError(f"there is no optimiser {optimizer!r}", hint=nearest(optimizer, OPTIMIZERS))
-    if precision not in PRECISIONS:
-        raise InputError(f"what {precision!r} holds is not counted", where="precision", hint=allowed(PRECISIONS))
+    if precision not in COUNTED:
+        raise InputError(f"what {precision!r} holds is not counted", where="precision", hint=allowed(COUNTED))
     shards = shards_of(strategy, workers)
     limit = parse_size(within) if isinstance(within, str) else within
     place = OwnPlace(None if modules is None else Path(modules), environment, dataset)

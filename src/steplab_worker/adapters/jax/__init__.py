@@ -24,7 +24,7 @@ from steplab_worker import adapter as base
 from steplab_worker.adapters import _channels_last as last_
 from steplab_worker.adapters._pieces import LayerWalk, TooLong
 from steplab_worker.adapters.jax.layers import Arrays
-from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, locally, of_rank
+from steplab_worker.adapters.jax.mesh import AXIS, by_rank, first_of, globally, locally, of_rank, over_ranks
 from steplab_worker.adapters.jax.pieces import JaxPieces
 from steplab_worker.adapters.jax.sharded import Shards
 from steplab_worker.adapters.jax.step import Step
@@ -69,7 +69,7 @@ class Session(base.Session):
         trained = last_.all_inward(graph, last_.weight_keys(graph), weights)
         sharded = job.strategy == "sharded" and mesh is not None and job.learns
         self.shards = Shards(self.step_of, mesh, group.rank, trained) if sharded else None
-        self.has_phases = not sharded  # gathering and scattering are inside of both passes
+        self.exchanges_within = sharded
         self.programs = _Programs(self.step_of, mesh, self.shards)
         buffers = last_.all_inward(graph, last_.buffer_keys(graph), weights)
         sums = jax.tree.map(np.zeros_like, trained) if job.accumulate > 1 else {}
@@ -81,21 +81,29 @@ class Session(base.Session):
         self.local: Arrays = {}  # gradients of phased mode
         self.done = 0
         self.counted: Optional[int] = None
-        self.shared = False
-        self.layer_method = "none: blocks are recomputed whole" if job.recompute else "pieces"
+        self.shared = False  # whether all of it is in global arrays, for native steps over several ranks
+        self.spread = False  # whether weights and moments are
+        self.inside = base.Within()
+        self.layer_method = "pieces"
+        if sharded or job.recompute:
+            self.layer_method = "none: %s" % ("all weights are gathered" if sharded else "blocks are recomputed whole")
         self.pieces: Any = None
         self.walk: Optional[LayerWalk] = None
-        self.overlap_method = "difference" if mesh is not None and job.learns and not sharded else "none"
+        self.overlap_method = "difference" if mesh is not None and job.learns else "none"
 
     def enter(self, mode: str) -> None:
-        """Global arrays for native steps over several ranks, local ones otherwise."""
-        wanted = mode in ("native", "overlap") and self.mesh is not None and self.job.learns
-        if wanted != self.shared:
-            self.trained, self.moments = self._spread() if wanted else self._whole()
-            self.own = (by_rank if wanted else of_rank)(self.mesh, self.own)
-            self.shared = wanted
+        """Global arrays for native steps over several ranks, local ones otherwise; weights in parts stay in parts."""
+        over = self.mesh is not None and self.job.learns
+        shared = over and mode in ("native", "overlap")
+        spread = shared or (mode == "phased" and self.shards is not None)
+        if spread != self.spread:
+            self.trained, self.moments = self._globally() if spread else self._whole()
+            self.spread = spread
+        if shared != self.shared:
+            self.own = (by_rank if shared else of_rank)(self.mesh, self.own)
+            self.shared = shared
 
-    def _spread(self) -> Tuple[Any, Any]:
+    def _globally(self) -> Tuple[Any, Any]:
         """Local weights and moments as global arrays: the same on all ranks, or a part on each."""
         if self.shards is not None:
             return self.shards.spread(self.trained, self.moments)
@@ -144,17 +152,43 @@ class Session(base.Session):
         self.batch = self.programs.laid_out(samples), jnp.asarray(labels.astype(np.int32))
 
     def forward(self) -> None:
-        """Loss and residuals."""
+        """Loss and residuals; weights in parts are gathered first."""
         buffers, sums = self.own
-        results = self.programs.forward(self.trained, buffers, self.batch, self._number())
+        trained = self.trained if self.shards is None else self._gathered()
+        results = self.programs.forward(trained, buffers, self.batch, self._number())
         self.value, self.pull_back, buffers = results
         self.own = (buffers, sums)
 
     def backward(self) -> None:
-        """Gradients from the residuals; those of an accumulation are added up."""
+        """Gradients from the residuals; those of an accumulation are added up, those of parts of weights scattered."""
+        if self.shards is not None:
+            self._gathered()  # what was gathered for forward would not have been kept
         gradients = self.programs.backward(self.pull_back)
         self.pull_back = None
         self.local = self.programs.add(self.local, gradients) if self.local else gradients
+        if self.shards is not None:
+            self.local = self._together(self.shards.scatter, by_rank(self.mesh, self.local, stack=False))
+
+    def _gathered(self) -> Arrays:
+        """Whole weights from the parts of all ranks."""
+        return locally(self.mesh, self._together(self.shards.gather, self.trained))
+
+    def _together(self, collective: Callable[[Any], Any], arrays: Any) -> Any:
+        """Run a collective that all ranks begin together, and note what it took."""
+        jax.block_until_ready(arrays)
+        start = self.clock()
+        self.meet()
+        met = self.clock()
+        moved = jax.block_until_ready(collective(arrays))
+        before = self.inside
+        waited, moving = before.waited + met - start, before.moving + self.clock() - met
+        self.inside = base.Within(waited, moving, before.meetings + 1)
+        return moved
+
+    def within(self) -> base.Within:
+        """From gathering and scattering."""
+        within, self.inside = self.inside, base.Within()
+        return within
 
     def meet(self) -> None:
         """A sum of one number over the ranks."""
@@ -168,12 +202,13 @@ class Session(base.Session):
 
     def update(self) -> None:
         """The optimiser's step."""
-        self.trained, self.moments = self.programs.update(self.trained, self.moments, self.local)
+        update = self.programs.update if self.shards is None else self.shards.update
+        self.trained, self.moments = update(self.trained, self.moments, self.local)
         self.local = {}
 
     def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
-        """Seconds per layer, each compiled alone; None if that takes too long, or if blocks are recomputed."""
-        if self.job.recompute:
+        """Seconds per layer, each compiled alone; None if that takes too long, or the method says why not."""
+        if self.layer_method != "pieces":
             return None
         self.load(batch)
         samples, labels = self.batch
@@ -215,7 +250,7 @@ class Session(base.Session):
 
     def parameters(self) -> Dict[Key, np.ndarray]:
         """The weights as arrays."""
-        local = self._whole()[0] if self.shared else self.trained
+        local = self._whole()[0] if self.spread else self.trained
         return last_.all_outward(self.graph, jax.tree.map(np.array, local))
 
     def predictor(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -230,8 +265,9 @@ class Session(base.Session):
     def _held(self) -> Tuple[Any, Any, Any]:
         """Weights, moments and buffers as local arrays."""
         trained, moments, (buffers, _) = self.trained, self.moments, self.own
-        if self.shared:
+        if self.spread:
             trained, moments = self._whole()
+        if self.shared:
             buffers = of_rank(self.mesh, buffers)
         return trained, moments, buffers
 
@@ -275,7 +311,7 @@ class _Programs:
         axes = last_.last_axes(len(step.graph.input_shape) + 1)
         self.laid_out = jax.jit(lambda samples: jnp.transpose(samples, axes))
         if mesh is not None:
-            self.average = jax.jit(self._over_ranks(_mean, (Spec(AXIS),), Spec()))
+            self.average = jax.jit(over_ranks(mesh, _mean, (Spec(AXIS),), Spec()))
             self.unit = by_rank(mesh, _on_device(np.ones(1, np.float32)), stack=False)
 
     def _laid_out(self, batch: Any) -> Any:
@@ -291,14 +327,15 @@ class _Programs:
     def native(self, shared: bool, last: bool, exchange: bool = True) -> Any:
         """The program of a whole iteration, over all ranks or for this one alone, with or without the exchange."""
         if (shared, last, exchange) not in self.compiled:
-            average = _mean if exchange else _unchanged
-            self.compiled[shared, last, exchange] = self._compiled(shared, last, average)
+            self.compiled[shared, last, exchange] = self._compiled(shared, last, exchange)
         return self.compiled[shared, last, exchange]
 
-    def _compiled(self, shared: bool, last: bool, average: Any) -> Any:
-        if shared and self.shards is not None:
-            return self.shards.program(self._laid_out)
-        return self._shared(last, average) if shared else self._alone(last)
+    def _compiled(self, shared: bool, last: bool, exchange: bool) -> Any:
+        if not shared:
+            return self._alone(last)
+        if self.shards is not None:
+            return self.shards.program(self._laid_out, exchange)
+        return self._shared(last, _mean if exchange else _unchanged)
 
     def _alone(self, last: bool) -> Any:
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
@@ -315,12 +352,8 @@ class _Programs:
             return value[None], trained, moments, jax.tree.map(lambda array: array[None], own)
 
         same, mine = Spec(), Spec(AXIS)
-        over = self._over_ranks(run, (same, same, mine, mine, same), (mine, same, same, mine))
+        over = over_ranks(self.mesh, run, (same, same, mine, mine, same), (mine, same, same, mine))
         return jax.jit(over, donate_argnums=(0, 1, 2))
-
-    def _over_ranks(self, function: Any, inward: Any, outward: Any) -> Any:
-        # Gradients inside are those of this rank; the check would sum them over the ranks by itself.
-        return jax.shard_map(function, mesh=self.mesh, in_specs=inward, out_specs=outward, check_vma=False)
 
 
 def _on_device(array: np.ndarray) -> Any:

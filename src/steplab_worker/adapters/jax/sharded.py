@@ -2,20 +2,23 @@
 
 S. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", SC 2020, stage 3. Inside
 of the step, weights are gathered from the mesh; the gradient of that is a sum that is scattered again. What was
-gathered is not kept for backward, which gathers it once more.
+gathered is not kept for backward, which gathers it once more. In parts, all weights are gathered before each pass, and
+all gradients scattered after the second: each of these is a program of its own.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Tuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from steplab_worker.adapters.jax.layers import Arrays
-from steplab_worker.adapters.jax.mesh import AXIS, by_rank, globally, locally
+from steplab_worker.adapters.jax.mesh import AXIS, by_rank, globally, locally, over_ranks
 from steplab_worker.adapters.jax.step import Step
 from steplab_worker.graph import size
 
@@ -44,6 +47,13 @@ class Shards:
         self.step, self.mesh, self.rank = step, mesh, rank
         self.shapes = {key: tuple(weight.shape) for key, weight in weights.items()}
         self.together = jax.jit(lambda tree: tree, out_shardings=NamedSharding(mesh, Spec()))
+        same, mine = Spec(), Spec(AXIS)
+        # The counter of Adam comes first, and is no array of weights.
+        remembered = tuple(mine if isinstance(moment, dict) else same for moment in step.moments({}))
+        self.kept = (mine, remembered)  # where weights and moments are
+        self.gather = jax.jit(over_ranks(mesh, partial(self._gathered, _all_gather), (mine,), same))
+        self.scatter = jax.jit(over_ranks(mesh, self._scattered, (mine,), mine))
+        self.update = jax.jit(over_ranks(mesh, step.update, (*self.kept, mine), self.kept), donate_argnums=(0, 1))
 
     def spread(self, trained: Arrays, moments: Any) -> Tuple[Arrays, Any]:
         """Local arrays as global ones, of which this rank keeps its part; Adam's counter is the same on all."""
@@ -67,15 +77,19 @@ class Shards:
         flat = locally(self.mesh, self.together(parts))
         return {key: np.array(array)[: size(self.shapes[key])].reshape(self.shapes[key]) for key, array in flat.items()}
 
-    def program(self, laid_out: Callable[[Any], Any]) -> Any:
-        """One whole iteration over all ranks: loss, weights, moments, and what is the rank's own."""
+    def program(self, laid_out: Callable[[Any], Any], exchange: bool = True) -> Any:
+        """One whole iteration over all ranks: loss, weights, moments, and what is the rank's own.
+
+        Without the exchange a rank repeats its own part of each weight in place of the others' parts.
+        """
+        gather = _all_gather if exchange else partial(_repeated, ranks=self.mesh.size)
 
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
             buffers, sums = jax.tree.map(lambda array: array[0], own)
             key = self.step.key(number, jax.lax.axis_index(AXIS))
 
             def loss(parts: Arrays) -> Any:
-                return self.step.loss(self._gathered(parts), buffers, laid_out(batch), key)
+                return self.step.loss(self._gathered(gather, parts), buffers, laid_out(batch), key)
 
             gradient = jax.value_and_grad(jax.checkpoint(loss, policy=_kept), has_aux=True)
             (value, buffers_after), gradients = gradient(trained)
@@ -83,19 +97,31 @@ class Shards:
             trained, moments = self.step.update(trained, moments, mean)
             return value[None], trained, moments, jax.tree.map(lambda array: array[None], (buffers_after, sums))
 
-        same, mine = Spec(), Spec(AXIS)
-        # The counter of Adam comes first, and is no array of weights.
-        remembered = tuple(mine if isinstance(moment, dict) else same for moment in self.step.moments({}))
-        over = jax.shard_map(
-            run, mesh=self.mesh, in_specs=(mine, remembered, mine, mine, same),
-            out_specs=(mine, mine, remembered, mine), check_vma=False,
-        )  # fmt: skip
+        mine = Spec(AXIS)
+        over = over_ranks(self.mesh, run, (*self.kept, mine, mine, Spec()), (mine, *self.kept, mine))
         return jax.jit(over, donate_argnums=(0, 1, 2))
 
-    def _gathered(self, parts: Arrays) -> Arrays:
+    def _gathered(self, gather: Any, parts: Arrays) -> Arrays:
         """Whole weights; the gradient of a gathered array is the sum over the ranks, a part for each."""
-        flat = {key: jax.lax.all_gather(part, AXIS, tiled=True) for key, part in parts.items()}
+        flat = {key: gather(part) for key, part in parts.items()}
         return {key: array[: size(self.shapes[key])].reshape(self.shapes[key]) for key, array in flat.items()}
+
+    def _scattered(self, gradients: Arrays) -> Arrays:
+        """This rank's part of the mean of whole gradients."""
+        flat = {key: gradient.reshape(-1) for key, gradient in gradients.items()}
+        return {key: self._part_of_mean(array) for key, array in flat.items()}
+
+    def _part_of_mean(self, array: Any) -> Any:
+        whole = jnp.pad(array, (0, -array.size % self.mesh.size))
+        return jax.lax.psum_scatter(whole, AXIS, tiled=True) / self.mesh.size
+
+
+def _all_gather(part: Any) -> Any:
+    return jax.lax.all_gather(part, AXIS, tiled=True)
+
+
+def _repeated(part: Any, ranks: int) -> Any:
+    return jnp.tile(part, ranks)
 
 
 def _kept(primitive: Any, *_: Any, **__: Any) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, Union
 
 import numpy as np
@@ -27,11 +26,13 @@ from steplab_worker.adapters.torch.blocks import BlockwiseModule
 from steplab_worker.adapters.torch.buckets import average, buckets
 from steplab_worker.adapters.torch.data_loader import DataLoaderSource
 from steplab_worker.adapters.torch.factory import is_own, load_factory, make_module
+from steplab_worker.adapters.torch.layer_clock import LayerClock
 from steplab_worker.adapters.torch.layers import GraphModule, build_module, filled, named_arrays
 from steplab_worker.adapters.torch.memory import forget_peaks, held, whole
 from steplab_worker.adapters.torch.named_samples import call, each, labels_of, loss_in, scores_in, unlabelled
 from steplab_worker.adapters.torch.overlap import BucketClock
 from steplab_worker.adapters.torch.own_data import OwnSplit, ReadSamples
+from steplab_worker.adapters.torch.saved_state import restore, saved
 from steplab_worker.adapters.torch.stamps import elapsed, stamp
 from steplab_worker.graph import Graph
 from steplab_worker.job import GroupJob, TrialJob
@@ -60,7 +61,7 @@ DECLARATION = {
         "in_flight": 2,
         "buffers": True,
     },
-    "precisions": ["float32", "bfloat16"],
+    "precisions": ["float32", "bfloat16", "float16"],
     "recomputes": True,
     "factors": {
         "compile": {"default": False, "help": "compile the network with torch.compile", "levels": [False, True]},
@@ -87,6 +88,10 @@ DECLARATION = {
             "because": "its sharded networks run eagerly: FSDP gathers parameters between the calls",
         },
         {
+            "when": {"precision": "float16", "strategy": "sharded"},
+            "because": "losses in float16 are scaled, and what the scale has to be is not shared by sharded ranks here",
+        },
+        {
             "when": {"kind": "train", "strategy": "sharded"},
             "because": "one rank alone looks at the accuracy, and it has only its part of the parameters",
         },
@@ -94,8 +99,6 @@ DECLARATION = {
 }
 
 START_DEADLINE_S = 120
-# What the optimisers remember of each weight.
-MEMORIES = {"sgd": (), "momentum": ("momentum_buffer",), "adam": ("step", "exp_avg", "exp_avg_sq")}
 
 
 class Session(base.Session):
@@ -119,11 +122,14 @@ class Session(base.Session):
         self.collectives: Union[BucketClock, ShardClock, None] = None
         self.criterion = _criterion("cross-entropy" if graph is None else graph.loss)
         self.optimizer = _optimizer(job, self.module.parameters())
+        # Small gradients would vanish in float16: the loss is scaled up, the gradients down again.
+        self.scaler = torch.amp.GradScaler(device.type) if job.precision == "float16" and job.learns else None
         # What a step of one's own does inside is not ours to take apart.
         self.own_step = load_factory(str(job.options["step"])) if job.options.get("step") else None
-        self.has_phases = self.own_step is None and not self.sharded
+        self.has_phases = self.own_step is None and (watched or not self.sharded)
         if self.own_step is not None:
             self.overlap_method = "none"
+        self.exchanges_within = self.sharded
         if self.sharded:
             self.layer_method = "none: parameters are gathered block by block"
         self.batch: Tuple[Any, Any] = (None, None)  # samples (a tensor, or several by name) and labels
@@ -159,20 +165,31 @@ class Session(base.Session):
         return self.net.no_sync() if silent else contextlib.nullcontext()
 
     def enter(self, mode: str) -> None:
-        """For mode `overlap`, have DDP call a hook; it cannot be taken away again, so that mode comes last."""
-        if mode != "overlap" or self.collectives is not None:
-            return
+        """For mode `overlap`, have DDP call a hook; it cannot be taken away again, so that mode comes last.
+
+        FSDP's collectives are timed in mode `phased`, too.
+        """
         if self.sharded:
+            self._time_shards(mode)
+        elif mode == "overlap" and self.collectives is None:
+            self.collectives = BucketClock(self.device)
+            self.net.register_comm_hook(None, self.collectives.hook)
+
+    def _time_shards(self, mode: str) -> None:
+        if self.collectives is None and mode != "native":
             from steplab_worker.adapters.torch.sharded import ShardClock
 
             self.collectives = ShardClock(self.module)
-        else:
-            self.collectives = BucketClock(self.device)
-            self.net.register_comm_hook(None, self.collectives.hook)
+        if self.collectives is not None:
+            self.collectives.meets = mode == "phased"
 
     def communication(self) -> Tuple[float, float]:
         """From the hook."""
         return self.collectives.take()
+
+    def within(self) -> base.Within:
+        """From FSDP's collectives."""
+        return self.collectives.within() if self.sharded else base.Within()
 
     def source(self) -> base.Source:
         """Batches from the data set's files or from a data set of one's own, for a GPU in pinned memory."""
@@ -219,7 +236,7 @@ class Session(base.Session):
             return
         with self._quiet(exchange=last):
             self.forward_now()
-            self.value.backward()
+            self._backward_now()
         if last:
             self.update()
 
@@ -252,7 +269,10 @@ class Session(base.Session):
     def backward(self) -> None:
         """Local gradients."""
         with self._quiet(exchange=False):
-            self.value.backward()
+            self._backward_now()
+
+    def _backward_now(self) -> None:
+        (self.value if self.scaler is None else self.scaler.scale(self.value)).backward()
 
     def meet(self) -> None:
         """A barrier."""
@@ -270,13 +290,19 @@ class Session(base.Session):
 
     def update(self) -> None:
         """Optimiser step, gradients to zero."""
-        self.optimizer.step()
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         self.optimizer.zero_grad()
 
-    def layer_times(self, batch: Any) -> Dict[str, Dict[str, float]]:
-        """Seconds per layer from hooks around each layer's forward and backward."""
+    def layer_times(self, batch: Any) -> Optional[Dict[str, Dict[str, float]]]:
+        """Seconds per layer from hooks around each layer's forward and backward; None where blocks are gathered."""
+        if self.sharded:
+            return None
         self.load(batch)
-        with _LayerClock(self.module, self.synchronize) as timed:
+        with LayerClock(self.module, self.synchronize) as timed:
             with self._precision():
                 loss = self._loss(self.module)
             loss.backward()
@@ -345,29 +371,12 @@ class Session(base.Session):
         return predict
 
     def state(self) -> Dict[str, np.ndarray]:
-        """The module's tensors and the optimiser's, by their names in PyTorch; zeros for what it has not made yet."""
-        tensors = {"module/" + name: tensor for name, tensor in self.module.state_dict().items()}
-        for number, parameter in enumerate(self.module.parameters()):
-            held = self.optimizer.state.get(parameter, {})
-            for name in MEMORIES[self.job.optimizer]:
-                empty = torch.zeros(()) if name == "step" else torch.zeros_like(parameter)
-                tensors["optimizer/%d/%s" % (number, name)] = held.get(name, empty)
-        arrays = {name: tensor for name, tensor in tensors.items() if torch.is_tensor(tensor)}
-        return {name: tensor.detach().cpu().numpy().copy() for name, tensor in arrays.items()}
+        """The module's tensors, the optimiser's and the scale of losses, by their names in PyTorch."""
+        return saved(self.module, self.optimizer, self.job.optimizer, self.scaler)
 
     def restore(self, state: Dict[str, np.ndarray]) -> None:
-        """Into the module and the optimiser."""
-        module: Dict[str, torch.Tensor] = {}
-        held: Dict[int, Dict[str, torch.Tensor]] = {}
-        for name, array in state.items():
-            owner, _, rest = name.partition("/")
-            if owner == "module":
-                module[rest] = torch.from_numpy(array.copy())
-            else:
-                number, _, rest = rest.partition("/")
-                held.setdefault(int(number), {})[rest] = torch.from_numpy(array.copy())
-        self.module.load_state_dict(module)
-        self.optimizer.load_state_dict(dict(self.optimizer.state_dict(), state=held))
+        """Into the module, the optimiser and the scaler."""
+        restore(state, self.module, self.optimizer, self.scaler)
 
     def pending_loss(self) -> Any:
         """The last batch's loss where it is."""
@@ -376,64 +385,6 @@ class Session(base.Session):
     def loss(self) -> float:
         """The last batch's loss (of an inference: the mean of its outputs)."""
         return float(self.value.float().mean()) * (self.job.accumulate if self.job.learns else 1)
-
-
-class _LayerClock:
-    """Times each layer of one forward and backward pass.
-
-    Forward is timed by hooks around the layer. In backward a mark is set when the gradient of a layer's output is
-    there; the time until the next mark is what that layer's backward took, so the layers sum to the whole. What runs
-    forward a second time does so in backward, and belongs to that.
-    """
-
-    def __init__(self, module: nn.Module, synchronize: Any):
-        self.module, self.synchronize = module, synchronize
-        self.seconds: Dict[str, Dict[str, float]] = {}
-        self.handles: List[Any] = []
-        self.marks: List[Tuple[str, float]] = []
-        self.began = 0.0
-        self.again: List[Tuple[str, float, float]] = []  # layers that ran forward once more, from when to when
-
-    def __enter__(self) -> "_LayerClock":
-        for name, layer in _leaves(self.module):
-            self.seconds[name] = {"t_f": 0.0, "t_b": 0.0}
-            self.handles += [
-                layer.register_forward_pre_hook(lambda *_, key=name: self._before(key)),
-                layer.register_forward_hook(lambda _, __, output, key=name: self._after(key, output)),
-            ]
-        return self
-
-    def _now(self) -> float:
-        self.synchronize()
-        return time.perf_counter()
-
-    def _before(self, layer: str) -> None:
-        self.began = self._now()
-
-    def _after(self, layer: str, output: Any) -> None:
-        if self.marks:  # backward has begun
-            self.again.append((layer, self.began, self._now()))
-            return
-        if isinstance(output, torch.Tensor) and output.requires_grad:
-            output.register_hook(lambda _, key=layer: self.marks.append((key, self._now())))
-        self.seconds[layer]["t_f"] += self._now() - self.began
-
-    def __exit__(self, *_: Any) -> None:
-        end = self._now()
-        for (layer, start), (_, after) in zip(self.marks, [*self.marks[1:], ("", end)]):
-            others = sum(until - since for _, since, until in self.again if start <= since < after)
-            self.seconds[layer]["t_b"] += after - start - others
-        for layer, since, until in self.again:
-            self.seconds[layer]["t_b"] += until - since
-        for handle in self.handles:
-            handle.remove()
-
-
-def _leaves(module: nn.Module) -> List[Tuple[str, nn.Module]]:
-    """The layers to time: the graph's own, or in a user's network those that hold no further ones."""
-    if isinstance(module, GraphModule):
-        return list(module.layers().items())
-    return [(name, part) for name, part in module.named_modules() if name and not any(True for _ in part.children())]
 
 
 def _criterion(loss: str) -> Any:
@@ -499,6 +450,8 @@ class Adapter(base.Adapter):
 
     def session(self, job: TrialJob, graph: Optional[Graph], weights: Dict[Any, np.ndarray]) -> Session:
         """Build the network and its optimiser."""
+        if job.precision == "float16" and self.device.type != "cuda":
+            raise base.Unsupported("products in float16 are for GPUs, and this rank has none; bfloat16 is for both")
         return Session(job, graph, weights, self.group, self.device)
 
     def close(self) -> None:

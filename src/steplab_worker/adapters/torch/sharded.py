@@ -17,6 +17,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather, DefaultReduceScatter
 
+from steplab_worker.adapter import Within
 from steplab_worker.adapters.torch.blocks import BlockwiseModule
 
 
@@ -32,20 +33,28 @@ def shard(module: BlockwiseModule, device: torch.device) -> nn.Module:
 class ShardClock:
     """Times the all-gathers and reduce-scatters of a module on CPUs, where each returns when it is done.
 
-    So nothing hides them: what is in flight is exposed.
+    So nothing hides them: what is in flight is exposed. While `meets` is set all ranks begin each one together, which
+    tells waiting for the slowest from moving.
     """
 
     def __init__(self, module: nn.Module):
-        self.seconds = 0.0
+        self.meets = False
+        self.waited, self.moving, self.meetings = 0.0, 0.0, 0
         self.moved: Dict[str, int] = {"all_gather": 0, "reduce_scatter": 0}  # bytes of what is whole at one end
         for part in module.modules():
             if isinstance(part, FSDPModule):
                 part.set_custom_all_gather(_timed(self, DefaultAllGather, "all_gather"))
                 part.set_custom_reduce_scatter(_timed(self, DefaultReduceScatter, "reduce_scatter"))
 
+    def within(self) -> Within:
+        """What the collectives since the last time took; forget it."""
+        within = Within(self.waited, self.moving, self.meetings)
+        self.waited, self.moving, self.meetings = 0.0, 0.0, 0
+        return within
+
     def take(self) -> Tuple[float, float]:
         """Seconds of the last step with a collective in flight, and those in which this rank waited for it."""
-        seconds, self.seconds = self.seconds, 0.0
+        seconds = self.within().moving
         return seconds, seconds
 
 
@@ -55,8 +64,13 @@ def _timed(clock: ShardClock, default: Any, name: str) -> Any:
     class Timed(default):
         def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, *rest: Any, **more: Any) -> Any:
             start = time.perf_counter()
+            if clock.meets:
+                dist.barrier()
+                clock.meetings += 1
+            met = time.perf_counter()
             work = super().__call__(output_tensor, input_tensor, *rest, **more)
-            clock.seconds += time.perf_counter() - start
+            clock.waited += met - start
+            clock.moving += time.perf_counter() - met
             clock.moved[name] += max(output_tensor.nbytes, input_tensor.nbytes)
             return work
 
