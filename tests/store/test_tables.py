@@ -102,3 +102,18 @@ def test_the_first_record_of_a_trial_stays(folder: StudyFolder) -> None:
     assert not records.write_record(folder, record.model_copy(update={"seconds": 99.0}))
     assert folder.record(record.trial).read_bytes() == before
     assert json.loads(before)["seconds"] != 99.0
+
+
+@pytest.mark.parametrize(("versions", "named"), [(1, False), (2, True)])
+def test_what_identifies_ones_own_code_is_a_factor_only_where_there_are_several_versions(
+    folder: StudyFolder, versions: int, named: bool
+) -> None:
+    for number, trial in enumerate(sorted(records.done(folder))):
+        path = folder.record(trial)
+        document = json.loads(path.read_text())
+        network = "module:net:wide" if document["config"]["batch_size"] == 8 else "module:net:deep"
+        document["config"] |= {"network": network, "code": f"sha-{network[-4:]}-{number % versions}"}
+        path.write_text(json.dumps(document))
+    loaded = tables.load(folder.root)
+    assert "network" in loaded.factors and loaded.trials["code"].nunique() == 2 * versions
+    assert ("code" in loaded.factors) is named

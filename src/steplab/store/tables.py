@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
+from steplab.core import own_code
 from steplab.core.background import BackgroundProcess
 from steplab.core.errors import RecordError, TableError, nearest
 from steplab.core.record import parse_record
@@ -143,4 +144,13 @@ def _finished(part: Part, unreadable: tuple[str, ...]) -> Tables:
     trials = part.trials
     if len(trials):
         trials = trials.sort_values(["started", "trial"], ignore_index=True)
-    return Tables(trials, part.iterations, part.layers, part.factors, unreadable, part.of_kinds)
+    return Tables(trials, part.iterations, part.layers, _told_apart(trials, part.factors), unreadable, part.of_kinds)
+
+
+def _told_apart(trials: pd.DataFrame, factors: tuple[str, ...]) -> tuple[str, ...]:
+    """The factors without what only identifies one's own code, unless that was measured in several versions."""
+    owned = [name for name in own_code.FACTORS if name in factors]
+    identities = [name for name in (own_code.CODE, own_code.SAMPLE) if name in factors]
+    if not (owned and identities) or trials[[*owned, *identities]].drop_duplicates().duplicated(owned).any():
+        return factors
+    return tuple(name for name in factors if name not in identities)
