@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from steplab.core.trial import trial_id
 from steplab.store import records, tables
 from steplab.store.paths import StudyFolder
 
@@ -113,7 +114,9 @@ def test_what_identifies_ones_own_code_is_a_factor_only_where_there_are_several_
         document = json.loads(path.read_text())
         network = "module:net:wide" if document["config"]["batch_size"] == 8 else "module:net:deep"
         document["config"] |= {"network": network, "code": f"sha-{network[-4:]}-{number % versions}"}
-        path.write_text(json.dumps(document))
+        document["trial"] = trial_id(document["config"], document["replicate"])
+        path.unlink()
+        folder.record(document["trial"]).write_text(json.dumps(document))
     loaded = tables.load(folder.root)
     assert "network" in loaded.factors and loaded.trials["code"].nunique() == 2 * versions
     assert ("code" in loaded.factors) is named
