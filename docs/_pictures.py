@@ -1,18 +1,23 @@
-"""The pictures of the report, taken again: python docs/_pictures.py runs/demo/report.html
+"""Take the pictures of the report again: `python docs/_pictures.py runs/demo/report.html`.
 
-The page is that of `make demo`. Debian's Chromium looks at it; the pictures go into `docs/images`.
+The page is that of `make demo`. Debian's Chromium looks at it and prints it, `pdftoppm` of poppler-utils draws what was
+printed, and Pillow puts the first pages side by side; the pictures go into `docs/images`.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from steplab.report.browser import FLAGS, find_browser
 
 IMAGES = Path(__file__).parent / "images"
+PAGES = 4  # of what is printed
 BEYOND = {"batch_size": "128", "workers": "6"}  # of the sliders: outside of what the demo measured
 
 
@@ -31,13 +36,23 @@ def take(chromium: Browser, report: Path) -> None:
     opened(chromium, report, 400, 1960).screenshot(path=IMAGES / "report-phone.png")
     page = opened(chromium, report, 1000, 1270)
     for name, level in BEYOND.items():
-        page.fill(f"#what-if-form input[type=number][name={name}]", level)
+        page.fill(f"input[data-factor={name}]", level)
     page.wait_for_timeout(500)
     page.locator("#what-if").screenshot(path=IMAGES / "report-what-if.png")
-    page.emulate_media(media="print")
-    page.set_viewport_size({"width": 1940, "height": 680})
-    page.wait_for_timeout(1500)
-    page.screenshot(path=IMAGES / "report-print.png")
+    with TemporaryDirectory() as folder:
+        page.pdf(path=Path(folder, "report.pdf"), format="A4")
+        print_pages(Path(folder))
+
+
+def print_pages(folder: Path) -> None:
+    """The first printed pages side by side."""
+    draw = ["pdftoppm", "-png", "-r", "58", "-l", str(PAGES), folder / "report.pdf", folder / "page"]
+    subprocess.run(draw, check=True)
+    pages = [Image.open(path) for path in sorted(folder.glob("page*.png"))]
+    row = Image.new("RGB", (sum(page.width for page in pages), pages[0].height))
+    for number, page in enumerate(pages):
+        row.paste(page, (number * page.width, 0))
+    row.save(IMAGES / "report-print.png")
 
 
 def main() -> None:

@@ -198,3 +198,15 @@ def test_more_ranks_and_threads_than_cpus_are_oversubscribed(synthetic: Syntheti
     assert found.oversubscribed == "4 ranks × 1 thread on 2 CPUs"
     assert "oversubscribed" in found.causes[0].sentence
     assert found.helps[0].key == "threads"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [("sync", "of gradients (1 MiB/s)"), ("sharded", "of parameters and of their gradients (1.5 MiB/s)")],
+)
+def test_what_travels_depends_on_the_strategy(synthetic: Synthetic, strategy: str, words: str) -> None:
+    trials = synthetic(pair(workers=2, bandwidth_bytes_s=2.0**20)).assign(strategy=strategy, cpus=64)
+    trials.attrs["factors"] = (*trials.attrs["factors"], "strategy")
+    (answer,) = asked(trials)
+    (exchange,) = (cause for cause in answer.causes if cause.key == "communication")
+    assert words in exchange.sentence

@@ -42,6 +42,18 @@ def ring_bytes(gradients: float, workers: int) -> float:
     return 2 * (workers - 1) / workers * gradients
 
 
+def sharded_bytes(gradients: float, workers: int) -> float:
+    """What each rank sends where parameters are gathered for both passes and gradients scattered.
+
+    S. Rajbhandari et al., "ZeRO", SC 2020, stage 3: one and a half times as much as an all-reduce, at most. What
+    belongs to no block is gathered once (`steplab.costs.exchange` counts it).
+
+    >>> sharded_bytes(100.0, 2)
+    150.0
+    """
+    return 1.5 * ring_bytes(gradients, workers)
+
+
 def latency_of(bytes_sent: Sequence[float], seconds: Sequence[float]) -> float | None:
     """The seconds of an exchange without bytes: the intercept of a line, or None where no line can be seen.
 

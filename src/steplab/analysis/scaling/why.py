@@ -12,7 +12,7 @@ import pandas as pd
 from steplab.analysis.configurations import Configurations, configurations
 from steplab.analysis.pairs import Pairs, speedups
 from steplab.analysis.scaling.fair_baseline import VIRTUAL, fair_comparisons, fair_ratios
-from steplab.analysis.scaling.gradients import gradient_bytes, latency_of, ring_bytes
+from steplab.analysis.scaling.gradients import gradient_bytes, latency_of, ring_bytes, sharded_bytes
 from steplab.analysis.scaling.lost_time import Amount, Excess, excess
 from steplab.analysis.scaling.remedies import UNBALANCED, Help, Situation, helps
 from steplab.analysis.summary import Group, groups_of
@@ -237,9 +237,7 @@ def _communication(
 ) -> list[Told]:
     """The exchange as one cause, or as latency and bytes where several sizes of gradients tell them apart."""
     whole = exposed.seconds + hidden
-    every = accumulation(str(group.factors.get("strategy", "sync")))
-    sent = ring_bytes(gradients, workers) / every if gradients else None
-    rate = f" of {size(gradients)} of gradients ({size(sent / whole)}/s)" if gradients and sent and whole > 0 else ""
+    rate = _rate(gradients, whole, workers, str(group.factors.get("strategy", "sync"))) if gradients else ""
     covered = f"; {seconds(hidden)} of {seconds(whole)} hide behind back-propagation" if hidden > 0 else ""
     if latency is None:
         return [("communication", exposed, f"The exchange{rate} costs {seconds(exposed.seconds)}{covered}.")]
@@ -248,6 +246,14 @@ def _communication(
         ("latency", _part(exposed, share), f"Messages cost {seconds(share * exposed.seconds)} whatever their size."),
         ("bytes", _part(exposed, 1 - share), f"Bytes{rate} cost {seconds((1 - share) * exposed.seconds)}{covered}."),
     ]
+
+
+def _rate(gradients: float, whole: float, workers: int, strategy: str) -> str:
+    """What is exchanged, and how many bytes a second each rank sends."""
+    what, sent = f"{size(gradients)} of gradients", ring_bytes(gradients, workers) / accumulation(strategy)
+    if strategy == "sharded":
+        what, sent = f"{size(gradients)} of parameters and of their gradients", sharded_bytes(gradients, workers)
+    return f" of {what} ({size(sent / whole)}/s)" if whole > 0 else ""
 
 
 def _part(amount: Amount, share: float) -> Amount:
