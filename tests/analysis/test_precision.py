@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from steplab.analysis.precision import FACTOR
+from steplab.analysis.precision import FACTOR, PrecisionGain, precision_sentences
 from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis, analyse, varied_factors
 from steplab.analysis.utilisation import FLOPS, ROOF
@@ -23,6 +23,15 @@ def analysed(synthetic: Callable[..., pd.DataFrame], half: float, full: float, r
     factors = [FACTOR if name == "compute_s" else name for name in trials.attrs["factors"]]
     known = {FACTOR: precision, ROOF: roof, FLOPS: 1e9}
     return analyse(trials.assign(**known).drop(columns="compute_s"), factors)
+
+
+def test_of_one_sure_configuration_and_an_unsure_one_both_are_told() -> None:
+    unsure, sure = (
+        PrecisionGain("bfloat16", {"batch_size": batch}, ratio, None, None, differs, None, None)
+        for batch, ratio, differs in ((8, 0.98, False), (64, 1.5, True))
+    )
+    _, first, second = precision_sentences([unsure, sure], ["batch_size"])
+    assert "batch_size 64" in first and "batch_size 8 is" in second
 
 
 @pytest.mark.parametrize(

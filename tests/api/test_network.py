@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import steplab
+from steplab.planning.network.buckets import exchanged_graph
+from steplab.planning.network.compute import Tables, measured_compute
 from steplab.planning.network.profile import Profile
 from steplab.study.file import parse_study
 
@@ -134,8 +137,6 @@ def test_rates_belong_to_a_box() -> None:
 
 
 def test_steps_of_two_hosts_are_not_looked_at(steps: steplab.Results) -> None:
-    from steplab.planning.network.compute import Tables, measured_compute
-
     trials = steps.trials.assign(nodes=steps.trials["workers"])
     found = measured_compute(Tables(trials, steps.iterations, steps.layers, steps.factors), {"network": "mlp"})
     assert not found.beside
@@ -184,6 +185,55 @@ def test_a_fitted_model_takes_the_terms_of_a_profile(
     assert not other.inside
 
 
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        ("workers=abc", "workers = 'abc' must be of the kind of 1"),
+        ("workers=nan", "must be of the kind of 1"),
+        ("workers=2,strategy=accumulate:x", "strategy = 'accumulate:x' must be one of"),
+        ("workers=3,nodes=2", "nodes"),
+    ],
+)
+def test_wrong_levels_of_a_model_with_a_profile_are_one_sentence(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results, at: str, told: str
+) -> None:
+    fitted = steplab.fit(steps, "linear", network=measured.file, extrinsic=["workers"])
+    with pytest.raises(steplab.ModelError, match=told):
+        fitted.predict(f"network=mlp,{at}", network=measured.file, study=steps)
+    with pytest.raises(steplab.ModelError, match="go together"):
+        fitted.predict(f"network=mlp,{at}", network=measured.file)
+
+
+def test_options_that_only_some_networks_have_are_whole_numbers_still(
+    measured: steplab.MeasuredNetwork, steps: steplab.Results
+) -> None:
+    from steplab.core import resolution
+
+    trials = steps.trials.assign(units=steps.trials["network"].map({"mlp": 64.0}))
+    mixed = Tables(trials, steps.iterations, steps.layers, (*steps.factors, "units"))
+    resolution._graph.cache_clear()  # an equal number of another kind would be found in it
+    told = measured_compute(mixed, {"network": "mlp", "units": "64"})
+    assert exchanged_graph(told.resolved).parameters > 0
+
+
+def test_sharded_workers_are_no_measure_of_others(steps: steplab.Results) -> None:
+    def slowdown(at: dict[str, str], times: float) -> float:
+        """Of two workers, if sharded ones compute so many times as long."""
+        trials = steps.trials.copy()
+        copied = trials[(trials["workers"] == 2) & (trials["network"] == "mlp")]
+        again = copied.assign(trial=copied["trial"] + "s", strategy="sharded")
+        own = steps.iterations[steps.iterations["trial"].isin(copied["trial"])]
+        slow = own.assign(trial=own["trial"] + "s", t_f=own["t_f"] * times, t_b=own["t_b"] * times, t_u=0.5)
+        tables = Tables(pd.concat([trials, again]), pd.concat([steps.iterations, slow]), steps.layers, steps.factors)
+        compute = measured_compute(tables, {"network": "mlp", **at})
+        assert compute.sharded_update == 0.5 and compute.sharded_slower > times / 2
+        return compute.slowdown(2, 1, 1)
+
+    usual = measured_compute(Tables(steps.trials, steps.iterations, steps.layers, steps.factors), {"network": "mlp"})
+    assert slowdown({}, 9.0) == usual.slowdown(2, 1, 1)
+    assert slowdown({"strategy": "sharded"}, 9.0) > 4 * usual.slowdown(2, 1, 1)
+
+
 def test_terms_of_a_profile_need_a_study(measured: steplab.MeasuredNetwork, steps: steplab.Results) -> None:
     with pytest.raises(steplab.ModelError, match="only a study's folder tells"):
         steplab.fit(steps.trials, "hybrid", network=measured.file)
@@ -193,8 +243,6 @@ def test_terms_of_a_profile_need_a_study(measured: steplab.MeasuredNetwork, step
 
 
 def test_what_other_programs_took_is_doubt(steps: steplab.Results) -> None:
-    from steplab.planning.network.compute import Tables, measured_compute
-
     tables = [
         Tables(steps.trials.assign(other_cpu_share=share), steps.iterations, steps.layers, steps.factors)
         for share in (0.0, 0.4)
@@ -212,7 +260,6 @@ def test_a_few_steps_of_several_hosts_correct_a_prediction(
     measured: steplab.MeasuredNetwork, steps: steplab.Results
 ) -> None:
     from steplab.api.modelling.network_calibration import calibration_of
-    from steplab.planning.network.compute import Tables
 
     tables = Tables(steps.trials, steps.iterations, steps.layers, steps.factors)
     # The exchange dominates, so that a longer step can only be the wires' doing.
@@ -246,8 +293,6 @@ def test_larger_messages_than_any_measured_are_a_warning(
 
 
 def test_accumulated_trials_have_the_same_compute(tmp_path: Path) -> None:
-    from steplab.planning.network.compute import Tables, measured_compute
-
     text = STEPS.replace('network = ["mlp", "lenet5"]', 'network = "mlp"\nstrategy = {}').replace("[1, 2]", "1")
     told = []
     for name, strategy in (("sync", '"sync"'), ("accumulated", '"accumulate:4"'), ("both", '["sync", "accumulate:4"]')):

@@ -430,10 +430,7 @@ def jax_shards(job, session):
     arguments = session.trained, session.moments, session.own, given, np.uint32(1)
     text = session.programs.native(True, True).lower(*arguments).as_text()
     kept = sum(one.addressable_data(0).size for one in jax.tree.leaves(session.trained))
-    names = ("all_gather", "reduce_scatter")
-    alone = session.programs.native(True, True, exchange=False).lower(*arguments).as_text()
-    counts = {name: text.count(f'"stablehlo.{name}"') for name in names}
-    counts["alone"] = sum(alone.count(f'"stablehlo.{name}"') for name in names)
+    counts = {name: text.count(f'"stablehlo.{name}"') for name in ("all_gather", "reduce_scatter")}
     return dict(counts, weights=len(session.trained), kept=kept)
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from steplab.core import catalogue
 from steplab.core.errors import InputError
-from steplab.core.trial import PRECISIONS
 from steplab.costs.builtin import builtin
 from steplab.costs.kept_arrays import RULES
 from steplab.costs.memory import largest_batch, memory
+from steplab.costs.mixed_precision import COUNTED
 from steplab.costs.network import cost
 from steplab.costs.operation import Operation, Workload, from_graph
 from steplab_worker.layers import KINDS
@@ -37,11 +37,11 @@ def graph_of(name, options, shape):
 @pytest.fixture(scope="module")
 def kept(in_torch):
     """What PyTorch keeps in each case and precision."""
-    cases = [(precision, case) for precision in PRECISIONS for case in range(len(CASES))]
+    cases = [(precision, case) for precision in COUNTED for case in range(len(CASES))]
     return dict(zip(cases, in_torch("saved", [(*CASES[case], precision) for precision, case in cases]), strict=True))
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", COUNTED)
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[name for name, *_ in CASES])
 def test_activations_are_those_that_pytorch_keeps(kept, case, precision):
     name, options, shape, batch = CASES[case]
@@ -62,7 +62,7 @@ def test_parameters_gradients_and_state_are_four_bytes_each():
 
 
 def test_mixed_precision_halves_activations_and_leaves_what_is_learned():
-    plain, mixed = (memory(builtin("resnet50", 8), "adam", precision=precision) for precision in PRECISIONS)
+    plain, mixed = (memory(builtin("resnet50", 8), "adam", precision=precision) for precision in COUNTED)
     assert (mixed.parameter_bytes, mixed.state_bytes) == (plain.parameter_bytes, plain.state_bytes)
     # All of its layers compute in bfloat16; places of maxima, statistics and the loss do not.
     assert mixed.activation_bytes - mixed.weight_copy_bytes == pytest.approx(plain.activation_bytes / 2, rel=0.05)

@@ -189,5 +189,6 @@ def precision_sentences(gains: Sequence[PrecisionGain], varied: Sequence[str]) -
     means = [gain.sentence(varied) for gain in gains if gain.factors is None]
     sure = f"In {pays} of {len(single)} configurations it surely pays, in {costs} it surely does not."
     best = next((gain for gain in single if gain.differs), single[0])
-    worst = next((gain for gain in reversed(single) if gain.differs and gain is not best), single[-1])
+    others = [gain for gain in reversed(single) if gain is not best]
+    worst = next((gain for gain in others if gain.differs), others[0])
     return [" ".join([*means, sure]), *(gain.sentence(varied) for gain in (best, worst))]

@@ -47,6 +47,11 @@ class Resolved:
         return 1 if any(self.framework_options[name] in values for name, values in single.items()) else self.workers
 
     @property
+    def shards(self) -> int:
+        """Among how many workers the parameters are divided."""
+        return self.workers if self.strategy == "sharded" else 1
+
+    @property
     def accumulate(self) -> int:
         """Iterations per exchange of gradients."""
         return accumulation(self.strategy)
@@ -71,7 +76,7 @@ def resolve(config: Config) -> Resolved:
 
     def options(known: object) -> dict[str, Level]:
         assert isinstance(known, dict)
-        return {name: config.get(name, option.default) for name, option in known.items()}
+        return {name: _whole(config.get(name, option.default), option.default) for name, option in known.items()}
 
     return Resolved(
         framework=framework,
@@ -98,6 +103,16 @@ def resolve(config: Config) -> Resolved:
         recompute=bool(full["recompute"]),
         sample=str(config.get(SAMPLE, "")),
     )
+
+
+def _whole(level: Level, default: object) -> Level:
+    """A level of an option of whole numbers; a table in which it does not apply everywhere holds it as another number.
+
+    >>> _whole(32.0, 512), _whole(0.5, 512), _whole(1.0, 0.5)
+    (32, 0.5, 1.0)
+    """
+    counts = isinstance(default, int) and not isinstance(default, bool)
+    return int(level) if counts and isinstance(level, float) and level.is_integer() else level
 
 
 def graph_of(resolved: Resolved) -> Graph | None:

@@ -16,6 +16,7 @@ from steplab.core.own_code import is_own
 from steplab.core.resolution import Resolved, applicable, graph_of, resolve
 from steplab.core.trial import Level
 from steplab.costs.memory import memory
+from steplab.costs.mixed_precision import COUNTED as PRECISIONS_COUNTED
 from steplab.costs.network import OPTIMIZERS
 from steplab.costs.operation import from_graph
 from steplab.models.base import PerformanceModel
@@ -91,12 +92,8 @@ def _what_matters(resolved: Resolved) -> tuple[object, ...]:
     return (
         resolved.network, resolved.network_options, resolved.dataset, resolved.sample, resolved.batch_size,
         resolved.optimizer, resolved.precision, resolved.recompute, resolved.device,
-        _shards(resolved), resolved.workers > 1,
+        resolved.shards, resolved.workers > 1,
     )  # fmt: skip
-
-
-def _shards(resolved: Resolved) -> int:
-    return resolved.workers if resolved.strategy == "sharded" else 1
 
 
 def _counted(resolved: Resolved) -> Estimate:
@@ -108,7 +105,9 @@ def _counted(resolved: Resolved) -> Estimate:
         raise _cannot("a network or data set of one's own has no graph")
     if resolved.optimizer not in OPTIMIZERS:
         raise _cannot(f"the state of {resolved.optimizer} is not known")
-    workload, shards = from_graph(graph, resolved.batch_size), _shards(resolved)
+    if resolved.precision not in PRECISIONS_COUNTED:
+        raise _cannot(f"what {resolved.precision} holds is not known")
+    workload, shards = from_graph(graph, resolved.batch_size), resolved.shards
     held = memory(
         workload, resolved.optimizer, resolved.recompute, shards, resolved.precision,
         exchanges=resolved.workers > shards,

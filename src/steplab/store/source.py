@@ -84,7 +84,7 @@ def study_source(tables: Tables, folder: Path) -> Source:
     if frame.empty:
         raise TableError("the study has no finished trials", where=str(folder), hint="run it with `steplab run`")
     cleaned = _cleaned(frame)
-    factors = tuple(name for name in tables.factors if name in cleaned.frame.columns)
+    factors = tuple(name for name in tables.telling if name in cleaned.frame.columns)
     finished = cleaned.frame
     notes = (*cleaned.notes, *(f"left out: {problem}" for problem in tables.unreadable))
     if factors and finished[list(factors)].duplicated().any():

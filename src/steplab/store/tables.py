@@ -56,6 +56,18 @@ class Tables:
         """Every epoch of every training trial."""
         return self.of_kinds["epochs"]
 
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """The factors without what only identifies one's own code, unless that was measured in several versions."""
+        owned = [name for name in own_code.FACTORS if name in self.factors]
+        identities = [name for name in (own_code.CODE, own_code.SAMPLE) if name in self.factors]
+        if not (owned and identities):
+            return self.factors
+        known = self.trials[[*owned, *identities]].dropna(subset=identities[:1])  # what was refused has none
+        if known.drop_duplicates().duplicated(owned).any():
+            return self.factors
+        return tuple(name for name in self.factors if name not in identities)
+
     def connection(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection that sees the tables by their names and nothing else."""
         import duckdb
@@ -144,13 +156,4 @@ def _finished(part: Part, unreadable: tuple[str, ...]) -> Tables:
     trials = part.trials
     if len(trials):
         trials = trials.sort_values(["started", "trial"], ignore_index=True)
-    return Tables(trials, part.iterations, part.layers, _told_apart(trials, part.factors), unreadable, part.of_kinds)
-
-
-def _told_apart(trials: pd.DataFrame, factors: tuple[str, ...]) -> tuple[str, ...]:
-    """The factors without what only identifies one's own code, unless that was measured in several versions."""
-    owned = [name for name in own_code.FACTORS if name in factors]
-    identities = [name for name in (own_code.CODE, own_code.SAMPLE) if name in factors]
-    if not (owned and identities) or trials[[*owned, *identities]].drop_duplicates().duplicated(owned).any():
-        return factors
-    return tuple(name for name in factors if name not in identities)
+    return Tables(trials, part.iterations, part.layers, part.factors, unreadable, part.of_kinds)

@@ -253,7 +253,7 @@ class _Reader:
         if name in _OWN_CHECKS:
             return _OWN_CHECKS[name](level)
         if name == "strategy":
-            return _strategy_problem(level)
+            return strategy_problem(level)
         problem: str = option.problem(level)
         return problem
 
@@ -303,7 +303,8 @@ class _Reader:
 _STRATEGIES = ", ".join(repr("accumulate:k" if name == "accumulate" else name) for name in STRATEGIES)
 
 
-def _strategy_problem(level: Level) -> str:
+def strategy_problem(level: Level) -> str:
+    """What is wrong with a strategy, or an empty string."""
     name, colon, count = str(level).partition(":")
     counted = re.fullmatch(r"[1-9]\d{0,5}", count) is not None
     right = name in STRATEGIES and (counted if name == "accumulate" else not colon)

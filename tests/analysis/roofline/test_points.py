@@ -79,6 +79,14 @@ def test_a_phase_takes_at_least_as_long_as_its_layers_must(alexnet: NetworkCost)
     assert phases["t_b"].share_of_roof < 1
 
 
+def test_a_sharded_worker_updates_its_part_of_the_parameters(alexnet: NetworkCost) -> None:
+    whole, part = (
+        placed(alexnet, times(alexnet, t_f=1.0, t_b=2.0, t_u=0.1), ROOFS, "momentum", shards)[-1] for shards in (1, 2)
+    )
+    assert (whole.layer, part.layer) == ("t_u", "t_u")
+    assert part.bytes == pytest.approx(whole.bytes / 2, rel=1e-6)
+
+
 def test_times_are_medians_of_one_configuration_and_an_update_serves_an_accumulation() -> None:
     trials = pd.DataFrame({"trial": ["a", "b"], "t_f": [1.0, 3.0], "t_b": [4.0, 4.0], "t_u": [0.5, 0.5]})
     layers = pd.DataFrame(

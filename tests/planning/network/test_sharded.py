@@ -46,6 +46,13 @@ def test_on_cpus_every_byte_that_costs_count_is_exposed() -> None:
     assert step.low < step.seconds < step.high and step.buckets == collectives
 
 
+def test_sharded_workers_of_one_host_tell_how_long_passes_and_updates_take() -> None:
+    seen = replace(compute(), sharded_update=0.006, sharded_slower=1.4)
+    step, unseen = (predict_sharded(one, wires(1e8), TWO) for one in (seen, compute()))
+    assert step.compute == pytest.approx(1.4 * 0.03) and step.update == pytest.approx(0.006)
+    assert step.high / step.seconds < unseen.high / unseen.seconds, "what was measured is less in doubt"
+
+
 def test_gpus_hide_what_lies_behind_compute() -> None:
     shown = predict_sharded(compute(), wires(1e8), TWO)
     hidden = predict_sharded(compute(device="cuda"), wires(1e8), TWO)

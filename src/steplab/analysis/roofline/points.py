@@ -111,12 +111,16 @@ def times_of(trials: pd.DataFrame, layers: pd.DataFrame, accumulate: int = 1) ->
     return Times(by_layer, {name: value for name, value in phases.items() if value > 0.0})
 
 
-def placed(cost: NetworkCost, times: Times, ceiling: Ceiling, optimizer: str = "sgd") -> list[RooflinePoint]:
-    """The points that have a measured time, layer by layer, then phase by phase."""
+def placed(
+    cost: NetworkCost, times: Times, ceiling: Ceiling, optimizer: str = "sgd", shards: int = 1
+) -> list[RooflinePoint]:
+    """The points that have a measured time, layer by layer, then phase by phase; a worker updates its shard alone."""
     # An inference touches its weights only; what it computes on the way is gone at once.
     size = footprint(cost) if times.trained else float(cost.gradient_bytes)
     every = _layers(cost, ceiling, size, times.layers)
-    return [point for point in every if point.seconds] + _phases(cost, times, ceiling, size, optimizer)
+    return [point for point in every if point.seconds] + _phases(
+        cost, times, ceiling, size, _updates(cost, optimizer, shards)
+    )
 
 
 def estimated(cost: NetworkCost, ceiling: Ceiling) -> list[RooflinePoint]:
@@ -168,10 +172,10 @@ def _point(name: str, kind: str, of: Pass, work: Work, best: Limit, seconds: flo
     return RooflinePoint(name, kind, of, work.flops, work.bytes, seconds, best.flops_per_s, best.roof, best.bound)
 
 
-def _phases(cost: NetworkCost, times: Times, ceiling: Ceiling, size: float, optimizer: str) -> list[RooflinePoint]:
+def _phases(cost: NetworkCost, times: Times, ceiling: Ceiling, size: float, updates: list[Work]) -> list[RooflinePoint]:
     points = []
     for name, of in PASSES.items():
-        works = _updates(cost, optimizer) if of == "update" else _of_pass(cost, of)
+        works = updates if of == "update" else _of_pass(cost, of)
         if name in times.phases and any(work.flops for work in works):
             points.append(_phase(name, of, works, ceiling, size, times.phases[name]))
     return points
@@ -181,8 +185,8 @@ def _of_pass(cost: NetworkCost, of: Pass) -> list[Work]:
     return [work for layer in cost.layers for pass_, work in _works(layer) if pass_ == of]
 
 
-def _updates(cost: NetworkCost, optimizer: str) -> list[Work]:
-    operation = update(cost.parameters, optimizer)
+def _updates(cost: NetworkCost, optimizer: str, shards: int) -> list[Work]:
+    operation = update(-(-cost.parameters // shards), optimizer)
     moved = operation.bytes_read + operation.bytes_written
     return [Work(operation.flops, moved, cold=moved)]
 

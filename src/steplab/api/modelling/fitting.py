@@ -93,6 +93,8 @@ class FittedModel:
         A model that was fitted with a `network` is asked about another one by its profile and the `study` it came from:
         `predict("workers=8,rate=10gbit", network="faster.json", study="runs/box")`.
         """
+        if (network is None) != (study is None):
+            raise ModelError("a network's profile and the study of the model go together", hint="give both, or neither")
         terms = None if network is None or study is None else network_terms(table_of(study), network)
         return predict(self.estimator, at, level, terms)
 

@@ -14,9 +14,9 @@ from steplab.core import placement
 from steplab.core.errors import ModelError, nearest
 from steplab.core.trial import accumulation
 from steplab.core.units import seconds
-from steplab.planning.network.compute import Tables, measured_compute
+from steplab.planning.network.compute import SHARDED, Tables, measured_compute
 from steplab.planning.network.profile import Profile
-from steplab.planning.network.sharded import SHARDED, predict_sharded
+from steplab.planning.network.sharded import predict_sharded
 from steplab.planning.network.step import (
     LARGEST_K,
     USUAL,
@@ -39,6 +39,11 @@ WORDS = ("rate", "strategy")
 MOST = 1_000_000  # of any of the numbers
 HIDDEN = 0.1  # of an iteration: what is exposed with the largest accumulation must be less to be called hidden
 Configuration = Mapping[str, object] | str
+UNCOMPARED = "sharded steps of several hosts have not been compared with such predictions: the interval allows for that"
+UNSEEN = (
+    "no sharded step of one host was measured, so compute and update are those of workers that keep all parameters, "
+    'and the interval is wide: run strategy = "sharded" with workers = 2 on one host'
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class NetworkPrediction:
     at: dict[str, str]
     step: StepPrediction
     hiding: int | None  # none: no accumulation that is looked at would
+    doubt: str = ""  # what a person should know of the prediction
 
     @property
     def described(self) -> str:
@@ -154,14 +160,16 @@ def predict_network(
     tables = Tables(opened.trials, opened.iterations, opened.layers, opened.factors)
     method = USUAL if several is None else Method(calibration=calibration_of(tables, wires, several.trials))
     rows = tuple(_predicted(tables, wires, _texts(each), method) for each in asked)
-    return NetworkPredictions(wires.name, rows, tuple(dict.fromkeys(filter(None, (_beyond(r, wires) for r in rows)))))
+    told = (warning for row in rows for warning in (row.doubt, _beyond(row, wires)) if warning)
+    return NetworkPredictions(wires.name, rows, tuple(dict.fromkeys(told)))
 
 
 def _beyond(row: NetworkPrediction, profile: Profile) -> str:
     """What a profile does not know of a configuration, or an empty string."""
     if row.step.inside:
         return ""
-    if row.step.layout.nodes == 1 and profile.link is not None:
+    measured_within = any(entry.nodes == 1 for entry in profile.ranks)
+    if row.step.layout.nodes == 1 and profile.link is not None and not measured_within:
         return "a link tells nothing of an exchange within one host, which is taken to last no time"
     if not profile.ranks and profile.link is not None:
         return f"the link is of {profile.link.nodes} nodes of {profile.link.ranks_per_node}: more are a guess"
@@ -179,7 +187,8 @@ def _predicted(tables: Tables, profile: Profile, at: dict[str, str], method: Met
     layout = _layout(at, profile)
     wires = Wires(profile, at.get("rate", ""), _number(at, "times_bandwidth", 1.0), _number(at, "times_latency", 1.0))
     if at.get("strategy") == SHARDED:
-        return NetworkPrediction(at, predict_sharded(compute, wires, layout, method), hiding=1)
+        doubt = UNSEEN if compute.sharded_update is None else UNCOMPARED
+        return NetworkPrediction(at, predict_sharded(compute, wires, layout, method), hiding=1, doubt=doubt)
     step = predict_step(compute, wires, layout, method)
     most = predict_step(compute, wires, replace(layout, accumulate=LARGEST_K), method)
     hidden = most.exposed <= HIDDEN * most.seconds

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from steplab.api.modelling.network_file import read_network
-from steplab.core import placement
+from steplab.core import catalogue, placement
 from steplab.core.errors import ModelError
 from steplab.core.resolution import applicable, resolve
 from steplab.core.trial import Level, plain_level
@@ -18,6 +18,7 @@ from steplab.models.columns.roles import Roles
 from steplab.planning.network.profile import Profile
 from steplab.planning.network.terms import REPLACED, exchange_seconds
 from steplab.store.source import Source
+from steplab.study.file import strategy_problem
 
 ProfileSource = Profile | Path | str
 
@@ -32,7 +33,23 @@ class NetworkTerms:
 
     def of(self, config: Mapping[str, Level]) -> float:
         """The exchange of a configuration, in seconds of an iteration."""
-        return exchange_seconds(resolve(applicable({**self.fixed, **config})), self.profile)
+        whole = applicable({**self.fixed, **config})
+        if problem := _problem(whole) or placement.impossible(whole):
+            raise ModelError(problem)
+        return exchange_seconds(resolve(whole), self.profile)
+
+
+def _problem(config: Mapping[str, Level]) -> str:
+    """What is wrong with a level, or an empty string; those of a study were looked at when it was read."""
+    known = catalogue.known_factors([str(config.get("framework", "torch"))], [str(config.get("network", "lenet5"))])
+    for name, level in config.items():
+        option = known[name]
+        counted = isinstance(level, float) and level.is_integer() and isinstance(option.default, int)
+        if problem := option.problem(int(level) if counted else level):
+            return f"{name} = {level!r} {problem}"
+    strategy = config.get("strategy", "sync")
+    problem = strategy_problem(strategy)
+    return problem and f"strategy = {strategy!r} {problem}"
 
 
 def network_terms(study: Source, profile: ProfileSource) -> NetworkTerms:

@@ -139,7 +139,7 @@ def analyze(data: StudyData) -> Findings:
     """Analyse the tables of a study."""
     tables = data.tables
     trials = with_step_work(tables.trials, tables.factors, data.folder)
-    return Findings(data, analyse(trials, tables.factors, tables.iterations, tables.layers, tables.epochs))
+    return Findings(data, analyse(trials, tables.telling, tables.iterations, tables.layers, tables.epochs))
 
 
 def _flat(group: Group) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def report_data(
     from steplab.report.data import Tabled, gather
 
     trials = with_step_work(loaded.trials, loaded.factors, results.folder)
-    analysis = analyse(trials, loaded.factors, loaded.iterations, loaded.layers, loaded.epochs)
+    analysis = analyse(trials, loaded.telling, loaded.iterations, loaded.layers, loaded.epochs)
     tabled = Tabled(loaded.trials, loaded.iterations, loaded.layers, loaded.factors)
     origin = _provenance(place, results.study, loaded)
     about = results.study.about

@@ -218,7 +218,7 @@ def of_configuration(
     counted = recomputing(workload) if resolved.recompute else cost(workload)
     row = roofs.row(record.threads, resolved.precision)
     times = times_of(rows, layers, resolved.accumulate)
-    points = placed(counted, times, row, resolved.optimizer)
+    points = placed(counted, times, row, resolved.optimizer, resolved.shards)
     notes = tuple(_notes(record, roofs, counted, times))
     return Roofline(describe(record.config), roofs.machine, row, tuple(points), notes)
 
@@ -257,7 +257,7 @@ def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) 
 
 
 def _precision_notes(roofs: Ceilings, precision: str) -> Iterator[str]:
-    if roofs.origin == "measured" and precision not in roofs.precisions:
-        yield f"the roof of {precision} was not measured: these are those of {FLOAT32}"
+    if precision not in (FLOAT32, *roofs.precisions):
+        yield f"the roof of {precision} is not known: these are those of {roofs.rows[0].precision}"
     elif precision != FLOAT32:
         yield f"bytes are counted as those of {FLOAT32}; in {precision} some of them are half as many"

@@ -21,6 +21,7 @@ from steplab_worker.phases import BEFORE_EXCHANGE
 
 Array = NDArray[np.float64]
 LAYOUT = ("workers", "nodes", "ranks_per_node", "placement", "rate", "strategy", "bucket_mb", "servers")
+SHARDED = "sharded"
 LEAST_DOUBT = 0.02  # relative, of a median, however well trials agree: the machine is another one tomorrow
 
 
@@ -48,6 +49,8 @@ class Compute:
     threads: int
     alone: Array  # compute seconds of one worker's iterations, in their order
     beside: Mapping[int, Sequence[Array]] = field(default_factory=dict)  # ranks × iterations of each trial, by workers
+    sharded_update: float | None = None  # of a part of the parameters, if sharded workers were measured
+    sharded_slower: float = 1.0  # how many times as long sharded workers compute as as many others
 
     @property
     def resolved(self) -> Resolved:
@@ -116,7 +119,9 @@ def measured_compute(tables: Tables, at: Mapping[str, str]) -> Compute:
         cpus=int(first["cpus"]) if pd.notna(first.get("cpus")) else 1,
         threads=int(first["threads"]),
         alone=_computed(phased),
-        beside=_beside(tables, rows),
+        beside=_beside(tables, _alike(rows, at)),
+        sharded_update=_sharded_update(tables, rows),
+        sharded_slower=_sharded_slower(tables, rows),
     )
 
 
@@ -128,12 +133,12 @@ def _single_host(tables: Tables, at: Mapping[str, str]) -> pd.DataFrame:
     fixed = [name for name in tables.factors if name not in LAYOUT and name in rows]
     for name in fixed:
         levels = rows[name].dropna().unique()
-        chosen = [level for level in levels if str(level) == at.get(name, str(level))]
+        chosen = [level for level in levels if at.get(name, str(level)) in (str(level), _counted(level))]
         if name in at and not chosen:
-            hint = nearest(at[name], map(str, levels))
+            hint = nearest(at[name], map(_counted, levels))
             raise InputError(f"{name} = {at[name]} was not measured on one host", hint=hint)
         if len(chosen) > 1:
-            raise InputError(f"{name} must be given", hint=f"measured: {', '.join(map(str, levels))}")
+            raise InputError(f"{name} must be given", hint=f"measured: {', '.join(map(_counted, levels))}")
         rows = rows[rows[name].isin(chosen) | rows[name].isna()] if chosen else rows
     return rows
 
@@ -156,6 +161,35 @@ def _middle(alone: pd.DataFrame) -> tuple[float, float]:
 def _computed(phased: pd.DataFrame) -> Array:
     """Seconds before the exchange, iteration by iteration."""
     return phased[list(BEFORE_EXCHANGE)].fillna(0.0).sum(axis=1).to_numpy(float)
+
+
+def _counted(level: object) -> str:
+    """A level as it was written; a table holds whole numbers as others where some configurations have none."""
+    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+
+
+def _alike(rows: pd.DataFrame, at: Mapping[str, str]) -> pd.DataFrame:
+    """The trials whose passes compute as those that are asked about: sharded ones gather and give up parameters."""
+    sharded = rows["strategy"] == SHARDED
+    wanted = rows[sharded] if at.get("strategy") == SHARDED else rows[~sharded]
+    return wanted if (wanted["workers"] > 1).any() or at.get("strategy") != SHARDED else rows
+
+
+def _sharded_update(tables: Tables, rows: pd.DataFrame) -> float | None:
+    """The seconds of the update of a part of the parameters, if several sharded workers were measured."""
+    phased = _phased(tables, rows[(rows["strategy"] == SHARDED) & (rows["workers"] > 1)])
+    return None if phased.empty else float(phased["t_u"].median())
+
+
+def _sharded_slower(tables: Tables, rows: pd.DataFrame) -> float:
+    """How much longer sharded workers compute than as many that keep all parameters; 1 where nobody measured both."""
+    sharded, whole = (_beside(tables, rows[(rows["strategy"] == SHARDED) == own]) for own in (True, False))
+    ratios = [_median(sharded[workers]) / _median(whole[workers]) for workers in sharded.keys() & whole.keys()]
+    return max(1.0, float(np.median(ratios))) if ratios else 1.0
+
+
+def _median(trials: Sequence[Array]) -> float:
+    return float(np.median(np.concatenate([trial.ravel() for trial in trials])))
 
 
 def _beside(tables: Tables, rows: pd.DataFrame) -> dict[int, list[Array]]:

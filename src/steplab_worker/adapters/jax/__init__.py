@@ -89,7 +89,8 @@ class Session(base.Session):
             self.layer_method = "none: %s" % ("all weights are gathered" if sharded else "blocks are recomputed whole")
         self.pieces: Any = None
         self.walk: Optional[LayerWalk] = None
-        self.overlap_method = "difference" if mesh is not None and job.learns else "none"
+        # A sharded step without its collectives is another program in more than these.
+        self.overlap_method = "difference" if mesh is not None and job.learns and not sharded else "none"
 
     def enter(self, mode: str) -> None:
         """Global arrays for native steps over several ranks, local ones otherwise; weights in parts stay in parts."""
@@ -334,7 +335,7 @@ class _Programs:
         if not shared:
             return self._alone(last)
         if self.shards is not None:
-            return self.shards.program(self._laid_out, exchange)
+            return self.shards.program(self._laid_out)
         return self._shared(last, _mean if exchange else _unchanged)
 
     def _alone(self, last: bool) -> Any:

@@ -8,7 +8,6 @@ all gradients scattered after the second: each of these is a program of its own.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Callable, Tuple
 
 import jax
@@ -51,7 +50,7 @@ class Shards:
         # The counter of Adam comes first, and is no array of weights.
         remembered = tuple(mine if isinstance(moment, dict) else same for moment in step.moments({}))
         self.kept = (mine, remembered)  # where weights and moments are
-        self.gather = jax.jit(over_ranks(mesh, partial(self._gathered, _all_gather), (mine,), same))
+        self.gather = jax.jit(over_ranks(mesh, self._gathered, (mine,), same))
         self.scatter = jax.jit(over_ranks(mesh, self._scattered, (mine,), mine))
         self.update = jax.jit(over_ranks(mesh, step.update, (*self.kept, mine), self.kept), donate_argnums=(0, 1))
 
@@ -77,19 +76,15 @@ class Shards:
         flat = locally(self.mesh, self.together(parts))
         return {key: np.array(array)[: size(self.shapes[key])].reshape(self.shapes[key]) for key, array in flat.items()}
 
-    def program(self, laid_out: Callable[[Any], Any], exchange: bool = True) -> Any:
-        """One whole iteration over all ranks: loss, weights, moments, and what is the rank's own.
-
-        Without the exchange a rank repeats its own part of each weight in place of the others' parts.
-        """
-        gather = _all_gather if exchange else partial(_repeated, ranks=self.mesh.size)
+    def program(self, laid_out: Callable[[Any], Any]) -> Any:
+        """One whole iteration over all ranks: loss, weights, moments, and what is the rank's own."""
 
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
             buffers, sums = jax.tree.map(lambda array: array[0], own)
             key = self.step.key(number, jax.lax.axis_index(AXIS))
 
             def loss(parts: Arrays) -> Any:
-                return self.step.loss(self._gathered(gather, parts), buffers, laid_out(batch), key)
+                return self.step.loss(self._gathered(parts), buffers, laid_out(batch), key)
 
             gradient = jax.value_and_grad(jax.checkpoint(loss, policy=_kept), has_aux=True)
             (value, buffers_after), gradients = gradient(trained)
@@ -101,9 +96,9 @@ class Shards:
         over = over_ranks(self.mesh, run, (*self.kept, mine, mine, Spec()), (mine, *self.kept, mine))
         return jax.jit(over, donate_argnums=(0, 1, 2))
 
-    def _gathered(self, gather: Any, parts: Arrays) -> Arrays:
+    def _gathered(self, parts: Arrays) -> Arrays:
         """Whole weights; the gradient of a gathered array is the sum over the ranks, a part for each."""
-        flat = {key: gather(part) for key, part in parts.items()}
+        flat = {key: jax.lax.all_gather(part, AXIS, tiled=True) for key, part in parts.items()}
         return {key: array[: size(self.shapes[key])].reshape(self.shapes[key]) for key, array in flat.items()}
 
     def _scattered(self, gradients: Arrays) -> Arrays:
@@ -114,14 +109,6 @@ class Shards:
     def _part_of_mean(self, array: Any) -> Any:
         whole = jnp.pad(array, (0, -array.size % self.mesh.size))
         return jax.lax.psum_scatter(whole, AXIS, tiled=True) / self.mesh.size
-
-
-def _all_gather(part: Any) -> Any:
-    return jax.lax.all_gather(part, AXIS, tiled=True)
-
-
-def _repeated(part: Any, ranks: int) -> Any:
-    return jnp.tile(part, ranks)
 
 
 def _kept(primitive: Any, *_: Any, **__: Any) -> bool:
