@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -84,11 +85,18 @@ def test_a_hand_written_profile_is_used_alike(tmp_path: Path, steps: steplab.Res
     file = tmp_path / "cloud.json"
     link = {"bandwidth": "25 Gbit/s", "latency": "10 us", "nodes": 8, "ranks_per_node": 4}
     file.write_text(json.dumps({"name": "cloud", "link": link}))
-    inside, outside = steplab.predict_network(
-        steps, file, ["network=lenet5,nodes=8,ranks_per_node=4", "network=lenet5,nodes=16"]
+    inside, crowded, outside = steplab.predict_network(
+        steps,
+        file,
+        [
+            "network=lenet5,nodes=8,ranks_per_node=2",
+            "network=lenet5,nodes=8,ranks_per_node=4",
+            "network=lenet5,nodes=16",
+        ],
     )
-    assert (inside.step.inside, outside.step.inside) == (True, False)
-    assert inside.step.layout.workers == 32
+    # Two workers of one host were measured, four were not.
+    assert (inside.step.inside, crowded.step.inside, outside.step.inside) == (True, False, False)
+    assert crowded.step.layout.workers == 32
     assert inside.step.low < inside.step.seconds < inside.step.high
 
 
@@ -216,6 +224,15 @@ def test_options_that_only_some_networks_have_are_whole_numbers_still(
     assert exchanged_graph(told.resolved).parameters > 0
 
 
+def test_more_ranks_than_were_measured_are_not_faster_than_those(steps: steplab.Results) -> None:
+    tables = Tables(steps.trials.assign(cpus=2), steps.iterations, steps.layers, steps.factors)
+    compute = measured_compute(tables, {"network": "mlp"})
+    crowded = replace(compute, beside={2: [2.5 * one for one in compute.beside[2]]})
+    slower = [crowded.slowdown(ranks, 1, 1) for ranks in (1, 2, 3, 4, 8)]
+    assert slower == sorted(slower) and slower[1] > 2
+    assert slower[3] == pytest.approx(2 * slower[1], rel=0.01)  # two cores that two ranks have filled
+
+
 def test_sharded_workers_are_no_measure_of_others(steps: steplab.Results) -> None:
     def slowdown(at: dict[str, str], times: float) -> float:
         """Of two workers, if sharded ones compute so many times as long."""
@@ -278,7 +295,7 @@ def test_a_few_steps_of_several_hosts_correct_a_prediction(
 def test_what_no_accumulation_hides_is_said(measured: steplab.MeasuredNetwork, steps: steplab.Results) -> None:
     (row,) = steplab.predict_network(steps, _slower(measured.profile, 10_000), "network=mlp,workers=2,nodes=1")
     assert row.hiding is None
-    assert row.sentence.endswith("even accumulate:64 would not hide it")
+    assert row.sentence.endswith("even accumulate:64 would not hide the exchange")
     assert steplab.predict_network(steps, measured.profile, "network=mlp,workers=2,nodes=1")[0].hiding is not None
 
 

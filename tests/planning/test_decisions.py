@@ -52,6 +52,14 @@ def test_money_decides_if_an_hour_has_a_price(model, prices):
     assert (cheap.enough, dear.enough) == (4, 8)
 
 
+def test_what_cannot_be_planned_with_is_named(model):
+    given = {"batch_size": ["64"], "workers": ["1", "2", "500"]}
+    for plan in (plan_best(model, given, minimise="t_iter"), plan_deadline(model, Job(64_000), 1e6, given)):
+        assert len(plan.rows) == 2
+        (told,) = (text for text in plan.assumptions if "left out" in text)
+        assert told.startswith("1 of 3 configurations are left out, with workers 500 all of them")
+
+
 def test_a_step_becomes_an_epoch_and_a_job(model):
     job = Job(1000, epochs=3, validation_samples=100, startup_s=5.0, checkpoint_s=2.0)
     frame = candidates(model, {"batch_size": ["32"], "workers": ["2"]})

@@ -1,5 +1,7 @@
 """Which trials to add to a table."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -65,3 +67,10 @@ def test_too_little_is_told():
         plan_next(FACTORS[["workers"]].assign(workers=1.0), ROWS["t_iter"], None)
     with pytest.raises(InputError, match="no time"):
         plan_next(FACTORS, ROWS["t_iter"] - 1, None)
+
+
+def test_the_best_of_a_study_is_the_fastest_per_sample(tmp_path, steplab, study_file):
+    path = study_file(batch_size=[4, 8, 64], workers=[1], compute_s=0.01, sample_s=0.0001)
+    assert steplab("run", path, "--out", "out").code == 0
+    first = json.loads(steplab("plan", "next", "out", "--aim", "best", "--trials", "1", "--json").out)["rows"][0]
+    assert first["at"]["batch_size"] == 64  # whose step is the longest, and whose samples are the quickest

@@ -81,7 +81,13 @@ def _show(measured: steplab.MeasuredNetwork) -> None:
         title = f"{collective.ranks} ranks on {hosts} {collective.rate}".rstrip()
         show.print(table(["bytes", "exchange", "from", "to", "CPU", "bytes/s", ""], _rows(collective), title=title))
     pieces = [
-        [name, size(piece.from_bytes), seconds(piece.latency_s), _speed(piece.bytes_per_s)]
+        # A line through large messages only may begin below zero, which is no latency.
+        [
+            name,
+            size(piece.from_bytes),
+            seconds(piece.latency_s) if piece.latency_s > 0 else "-",
+            _speed(piece.bytes_per_s),
+        ]
         for name, piece in measured.pieces
     ]
     show.print(table(["pieces of", "from", "latency", "bytes/s"], pieces, title="latency + bytes/bandwidth"))

@@ -9,6 +9,7 @@ import typer
 
 import steplab
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, table
+from steplab.core.units import seconds as shown
 
 if TYPE_CHECKING:
     from steplab.api.deciding.best import BestAnswer
@@ -141,7 +142,7 @@ def next_(
         return
     if answer.cells:
         console().print(table(answer.columns, answer.cells, left=3))
-    took = "" if answer.minutes is None else f"; together about {answer.minutes:.3g} minutes"
+    took = "" if answer.minutes is None else f"; together about {shown(60 * answer.minutes)}"
     sentence(f"{answer.why}{took}")
     next_step("steplab run STUDY.toml  (with these levels in it, or type = 'adaptive')")
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from steplab.core import catalogue, placement
 from steplab.core.own_code import SAMPLE, is_own, sample_spec
-from steplab.core.trial import Config, Level, accumulation
+from steplab.core.trial import SHARDED, Config, Level, accumulation
 from steplab_worker import data
 from steplab_worker.graph import Graph, GraphError
 
@@ -49,7 +49,7 @@ class Resolved:
     @property
     def shards(self) -> int:
         """Among how many workers the parameters are divided."""
-        return self.workers if self.strategy == "sharded" else 1
+        return self.workers if self.strategy == SHARDED else 1
 
     @property
     def accumulate(self) -> int:

@@ -19,7 +19,8 @@ Level = bool | int | float | str
 Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
 PRECISIONS = ("float32", "bfloat16", "float16")
-STRATEGIES = ("sync", "accumulate", "sharded", "ps-sync", "ps-async")
+SHARDED = "sharded"
+STRATEGIES = ("sync", "accumulate", SHARDED, "ps-sync", "ps-async")
 Status = Literal["ok", "failed", "crashed", "killed", "timeout", "out-of-memory", "unsupported"]
 
 MEASURED: Status = "ok"

@@ -29,6 +29,8 @@ def builtin(
         raise InputError(f"there is no network {name!r}", hint=hint)
     known = catalogue.network_options(name)
     values = {key: _value(name, known, key, text) for key, text in (options or {}).items()}
+    if input_shape is None and "sequence" in values:  # a text is cut into samples as long as the network takes
+        input_shape = (values["sequence"],)
     try:
         return from_graph(catalogue.build_network(name, values, input_shape, classes), batch)
     except GraphError as error:

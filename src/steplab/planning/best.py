@@ -12,7 +12,7 @@ from steplab.core.errors import InputError, allowed
 from steplab.core.units import seconds as shown
 from steplab.core.units import size
 from steplab.models.base import PerformanceModel
-from steplab.planning.candidates import Values, candidates, expect_near
+from steplab.planning.candidates import Values, candidates, expect_near, left_out
 from steplab.planning.counted_memory import COUNTED, counted_memory
 from steplab.planning.estimate import Estimate, estimates, ratio
 from steplab.planning.job import Job, require_step_time
@@ -68,7 +68,8 @@ def plan_best(
     require_step_time(model)
     if minimise not in AIMS:
         raise InputError(f"there is nothing to minimise called {minimise!r}", hint=allowed(AIMS))
-    frame = expect_near(model, candidates(model, given))
+    asked = candidates(model, given)
+    frame = expect_near(model, asked)
     told = _quantities(model, frame, job, prices, also)
     counts = "memory_bytes" not in told and any(_quantity(limit.name) == "memory_bytes" for limit in within)
     if counts:
@@ -83,7 +84,7 @@ def plan_best(
     stated = () if job is None else job.assumptions(model)
     if "energy" in told and not any(other.target_ in ("energy_j", "energy") for other in also):
         stated += ("energy is what the price list says that nodes draw, times the time: estimated, not measured",)
-    stated += (COUNTED,) if counts else ()
+    stated += (*((COUNTED,) if counts else ()), *left_out(model, asked, frame))
     return BestPlan(minimise, rows, len(frame), int(kept.sum()), why, stated, prices.currency if prices else "")
 
 

@@ -12,9 +12,10 @@ import pandas as pd
 from steplab.core.errors import ModelError, nearest
 from steplab.models.base import PerformanceModel
 from steplab.models.columns.roles import features
-from steplab.planning.chance import FARTHEST, WIDEST, useful
+from steplab.planning.chance import FARTHEST, WIDEST, half_width, useful
 
 MOST = 100_000
+SHOWN = 6  # values in a sentence
 STEPS = 9  # values of a numeric factor whose range has no powers of two
 Values = Mapping[str, Sequence[str]]
 
@@ -83,6 +84,23 @@ def spread_values(low: float, high: float) -> list[float]:
     return [float(value) for value in np.unique(space(low, high, STEPS).round(12))]
 
 
+def left_out(model: PerformanceModel, asked: pd.DataFrame, kept: pd.DataFrame) -> tuple[str, ...]:
+    """What was asked about and cannot be planned with, in a sentence; nothing if all can."""
+    number = len(asked) - len(kept)
+    if not number:
+        return ()
+    beyond = [name for name in model.range_ if set(asked[name]) - set(kept[name])]
+    what = " and ".join(f"{name} {_listed(set(asked[name]) - set(kept[name]))}" for name in beyond)
+    where = f", with {what} all of them" if beyond else ""
+    reason = "no interval that is narrow enough to plan with can be given for them"
+    return (f"{number} of {len(asked)} configurations are left out{where}: {reason}",)
+
+
+def _listed(values: set[float]) -> str:
+    ordered = [f"{value:g}" for value in sorted(values)]
+    return ", ".join(ordered if len(ordered) <= SHOWN else [*ordered[: SHOWN - 1], f"… {ordered[-1]}"])
+
+
 def expect_near(model: PerformanceModel, frame: pd.DataFrame) -> pd.DataFrame:
     """The configurations that can be planned with; if none can, which factor is too far out, and how far is possible.
 
@@ -99,5 +117,8 @@ def expect_near(model: PerformanceModel, frame: pd.DataFrame) -> pd.DataFrame:
     measured = "; ".join(f"{name} was measured from {model.range_[name][0]:g} to {model.range_[name][1]:g}"
                          for name in names if name in model.range_)  # fmt: skip
     what = f"this lies too far outside of what was measured to plan with ({measured})"
+    if not np.isfinite(half_width(model, frame)).any():
+        what = f"no interval can be given for this, and a plan needs one ({measured})"
+        raise ModelError(what, hint="measure three values or more of what you ask beyond, four for a better interval")
     possible = f"within {FARTHEST:g} times of that, where the interval is within a factor of {WIDEST:g}"
     raise ModelError(what, hint=f"ask {possible}, or measure nearer to what you ask")

@@ -11,7 +11,7 @@ import pandas as pd
 from steplab.core.errors import InputError
 from steplab.core.units import seconds as shown
 from steplab.models.base import PerformanceModel
-from steplab.planning.candidates import Values, candidates, expect_near
+from steplab.planning.candidates import Values, candidates, expect_near, left_out
 from steplab.planning.chance import SUREST, chance_below, quantiles
 from steplab.planning.estimate import Estimate, estimates
 from steplab.planning.job import Job, require_step_time
@@ -56,7 +56,8 @@ def plan_deadline(
     if not 0 < confidence <= SUREST:
         hint = f"allowed: a probability such as 0.9, up to {SUREST:g}: nothing is promised more surely than that"
         raise InputError(f"confidence is {confidence:g}", hint=hint)
-    frame = expect_near(model, candidates(model, given))
+    asked = candidates(model, given)
+    frame = expect_near(model, asked)
     steps, fixed = job.steps(model, frame), job.fixed_s()
     if by_s <= fixed:
         what = f"start-up and checkpoints alone take {shown(fixed)}, more than the deadline of {shown(by_s)}"
@@ -66,7 +67,8 @@ def plan_deadline(
     _refuse_hopeless(rows, by_s)
     ranked = _ranked(rows, confidence)
     why = _why(model, frame, job, steps, ranked, by_s, confidence)
-    return DeadlinePlan(by_s, confidence, tuple(ranked), why, job.assumptions(model), prices.currency if prices else "")
+    stated = (*job.assumptions(model), *left_out(model, asked, frame))
+    return DeadlinePlan(by_s, confidence, tuple(ranked), why, stated, prices.currency if prices else "")
 
 
 def _rows(

@@ -211,4 +211,5 @@ def _why(rows: Sequence[WorkersRow], enough: int, ends: tuple[int, int], rule: s
         return f"{enough} workers still pay, the most that was looked at ({told}; {rule}){doubt}"
     following = next(row.workers for row in rows if row.workers > enough)
     reason = "cost more than the time they save" if money else "bring too little each"
-    return f"{enough} workers are enough ({told}): those up to {following} {reason} ({rule}){doubt}"
+    workers = "1 worker is" if enough == 1 else f"{enough} workers are"
+    return f"{workers} enough ({told}): those up to {following} {reason} ({rule}){doubt}"

@@ -166,6 +166,19 @@ def test_accumulation_is_predicted_as_the_law_has_it(synthetic: Synthetic) -> No
     assert help_.gain == pytest.approx((0.016 + 0.04) / (0.016 + 0.04 / 4))
 
 
+def test_a_sharded_configuration_is_offered_whole_parameters_and_no_accumulation(synthetic: Synthetic) -> None:
+    slow, quick = (synthetic(pair(2, latency_s=seconds)) for seconds in (0.02, 0.001))
+    trials = pd.concat([slow.assign(strategy="sharded"), quick.assign(strategy="sync", latency_s=0.02)])
+    trials["trial"] = [f"t{number}" for number in range(len(trials))]
+    trials.attrs["factors"] = (*slow.attrs["factors"], "strategy")
+    found = next(why for why in asked(trials) if why.factors["strategy"] == "sharded")
+    offered = {one.key: one for one in found.helps}
+    assert "accumulate" not in offered
+    assert offered["whole"].measured and offered["whole"].gain == pytest.approx(
+        (0.016 + 0.02) / (0.016 + 0.001), rel=0.01
+    )
+
+
 def test_a_network_twice_as_fast_halves_the_exchange_between_hosts(synthetic: Synthetic) -> None:
     trials = synthetic(pair(latency_s=0.02))
     assert not [one for found in asked(trials) for one in found.helps if one.key == "network"], "they are on one host"
@@ -202,7 +215,7 @@ def test_more_ranks_and_threads_than_cpus_are_oversubscribed(synthetic: Syntheti
 
 @pytest.mark.parametrize(
     ("strategy", "words"),
-    [("sync", "of gradients (1 MiB/s)"), ("sharded", "of parameters and of their gradients (1.5 MiB/s)")],
+    [("sync", "of gradients (1 MiB/s)"), ("sharded", "of parameters and gradients (1.5 MiB/s)")],
 )
 def test_what_travels_depends_on_the_strategy(synthetic: Synthetic, strategy: str, words: str) -> None:
     trials = synthetic(pair(workers=2, bandwidth_bytes_s=2.0**20)).assign(strategy=strategy, cpus=64)

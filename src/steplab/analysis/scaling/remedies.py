@@ -19,7 +19,7 @@ from steplab.analysis.scaling.lost_time import Amount
 from steplab.analysis.statistics.differences import critical
 from steplab.analysis.statistics.intervals import median_variance
 from steplab.analysis.summary import Group
-from steplab.core.trial import Level, accumulation
+from steplab.core.trial import SHARDED, Level, accumulation
 from steplab.core.units import rate, seconds
 from steplab_worker.phases import LAYERED, SHARES
 
@@ -87,7 +87,10 @@ class Situation:
 
 def helps(now: Situation) -> tuple[Help, ...]:
     """Everything that would gain at least 2 %, and surely something; the largest gain first."""
-    ways = (_accumulate, _network, _batch, _fewer_ranks, _all_cores, _framework, _threads, _loader, _balance, _overlap)
+    ways = (
+        _accumulate, _whole, _network, _batch, _fewer_ranks, _all_cores, _framework, _threads, _loader, _balance,
+        _overlap,
+    )  # fmt: skip
     offered = [help_ for way in ways if (help_ := way(now)) is not None and help_.gain >= WORTH]
     return tuple(sorted((way for way in offered if way.low is not None and way.low > 1), key=lambda way: -way.gain))
 
@@ -112,6 +115,8 @@ def _shorter(step: float, saved: float) -> float:
 
 def _accumulate(now: Situation) -> Help | None:
     """Exchange and update once in k iterations; a slow rank stays slow."""
+    if now.group.factors.get("strategy") == SHARDED:  # it would have to give up sharding, too
+        return None
     every = accumulation(str(now.group.factors.get("strategy", "sync")))
     if every > 1 and "strategy" in now.group.factors:
         k, action = 2 * every, f"accumulate:{2 * every} instead of accumulate:{every}"
@@ -128,6 +133,13 @@ def _accumulate(now: Situation) -> Help | None:
         return _shorter(parts["native"], share * (parts["exposed"] + parts["t_u"]))
 
     return _predicted(now, "accumulate", action, how, gain)
+
+
+def _whole(now: Situation) -> Help | None:
+    """Sharded workers that keep all parameters instead, where that was measured."""
+    rival = _rival(now, "strategy", "sync") if now.group.factors.get("strategy") == SHARDED else None
+    action = "all parameters in every worker (sync), if they fit into memory"
+    return None if rival is None else _measured(now, rival, "whole", action)
 
 
 def _network(now: Situation) -> Help | None:

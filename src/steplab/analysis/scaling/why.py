@@ -16,7 +16,7 @@ from steplab.analysis.scaling.gradients import gradient_bytes, latency_of, ring_
 from steplab.analysis.scaling.lost_time import Amount, Excess, excess
 from steplab.analysis.scaling.remedies import UNBALANCED, Help, Situation, helps
 from steplab.analysis.summary import Group, groups_of
-from steplab.core.trial import Level, accumulation
+from steplab.core.trial import SHARDED, Level, accumulation
 from steplab.core.units import more_or_less, seconds, size, span
 from steplab_worker.phases import LAYERED, WORDS
 
@@ -251,8 +251,9 @@ def _communication(
 def _rate(gradients: float, whole: float, workers: int, strategy: str) -> str:
     """What is exchanged, and how many bytes a second each rank sends."""
     what, sent = f"{size(gradients)} of gradients", ring_bytes(gradients, workers) / accumulation(strategy)
-    if strategy == "sharded":
-        what, sent = f"{size(gradients)} of parameters and of their gradients", sharded_bytes(gradients, workers)
+    if strategy == SHARDED:
+        sent = sharded_bytes(gradients, workers)
+        what = f"{size(sent)} of parameters and gradients"
     return f" of {what} ({size(sent / whole)}/s)" if whole > 0 else ""
 
 

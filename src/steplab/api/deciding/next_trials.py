@@ -80,7 +80,7 @@ def plan_next(
         source: A study (`steplab.open`), its folder, a CSV or Parquet file, or a pandas table.
         aim: `predict`, `best`, `scaling` or `compare`.
         trials: How many.
-        target: The column of the time, by default `t_iter`.
+        target: The column of the time, by default `t_iter`; of `best` the time of a sample where `throughput` is known.
         difference: For `compare`, the relative difference that is to be seen.
         intrinsic: Columns of the network and the training.
         categorical: Columns that hold levels.
@@ -88,8 +88,11 @@ def plan_next(
         seed: Of what is left to chance.
     """
     chosen = training_rows(source, target, intrinsic, categorical, extrinsic)
+    y = chosen.y
+    if aim == "best" and target is None and "throughput" in chosen.X and "throughput" not in chosen.roles.columns:
+        y = 1 / chosen.X["throughput"]  # a short step of few samples is no gain
     took = chosen.X["seconds"] if "seconds" in chosen.X and "seconds" not in chosen.roles.columns else None
     plan = planning.plan_next(
-        chosen.X[list(chosen.roles.columns)], chosen.y, took, aim=aim, trials=trials, difference=difference, seed=seed
+        chosen.X[list(chosen.roles.columns)], y, took, aim=aim, trials=trials, difference=difference, seed=seed
     )
     return NextAnswer(plan, chosen.notes)

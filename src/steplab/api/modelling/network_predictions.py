@@ -12,9 +12,9 @@ from steplab.api.modelling.network_calibration import calibration_of
 from steplab.api.modelling.network_file import read_network
 from steplab.core import placement
 from steplab.core.errors import ModelError, nearest
-from steplab.core.trial import accumulation
+from steplab.core.trial import SHARDED, accumulation
 from steplab.core.units import seconds
-from steplab.planning.network.compute import SHARDED, Tables, measured_compute
+from steplab.planning.network.compute import Tables, measured_compute
 from steplab.planning.network.profile import Profile
 from steplab.planning.network.sharded import predict_sharded
 from steplab.planning.network.step import (
@@ -66,9 +66,9 @@ class NetworkPrediction:
         """What dominates, and what would hide the exchange."""
         step = self.step
         if self.hiding is None:
-            return f"{step.why}; even accumulate:{LARGEST_K} would not hide it"
+            return f"{step.why}; even accumulate:{LARGEST_K} would not hide the exchange"
         helps = self.hiding > step.layout.accumulate and step.exposed > HIDDEN * step.seconds
-        return f"{step.why}; accumulate:{self.hiding} would hide it" if helps else step.why
+        return f"{step.why}; accumulate:{self.hiding} would hide the exchange" if helps else step.why
 
     def document(self) -> dict[str, Any]:
         """As `steplab predict --json` has it."""
@@ -173,7 +173,7 @@ def _beyond(row: NetworkPrediction, profile: Profile) -> str:
         return "a link tells nothing of an exchange within one host, which is taken to last no time"
     if not profile.ranks and profile.link is not None:
         return f"the link is of {profile.link.nodes} nodes of {profile.link.ranks_per_node}: more are a guess"
-    return "so many ranks or messages as large were not measured: their exchange follows from what was"
+    return "so many ranks or messages as large were not measured: their compute and exchange follow from what was"
 
 
 def _texts(at: Configuration) -> dict[str, str]:

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from steplab.core.errors import InputError, NotEnoughData, nearest
 from steplab.core.resolution import Resolved, resolve
-from steplab.core.trial import Level, accumulation, plain_level
+from steplab.core.trial import SHARDED, Level, accumulation, plain_level
 from steplab_worker.phases import BEFORE_EXCHANGE
 
 Array = NDArray[np.float64]
 LAYOUT = ("workers", "nodes", "ranks_per_node", "placement", "rate", "strategy", "bucket_mb", "servers")
-SHARDED = "sharded"
 LEAST_DOUBT = 0.02  # relative, of a median, however well trials agree: the machine is another one tomorrow
 
 
@@ -60,9 +59,23 @@ class Compute:
     def slowdown(self, ranks: int, machines: int, accumulate: int) -> float:
         """How many times as long the slowest of all ranks computes as one worker alone.
 
-        So many ranks share each machine. What they do to each other is measured, or else follows from the cores; the
-        slowest of several machines is later than the median one by what single iterations differ.
+        So many ranks share each machine. What they do to each other is measured, or else follows from fewer that were
+        and from the cores; the slowest of several machines is later than the median one by what single iterations
+        differ.
         """
+        fewer = max((measured for measured in self.beside if measured <= ranks), default=1)
+        later = self._later(ranks, machines, accumulate)
+        if fewer in (1, ranks):
+            return later
+        # More than were measured share the cores that fewer have filled, and company makes nobody faster.
+        crowded = max(1.0, ranks * self.threads / max(self.cpus, fewer * self.threads))
+        return max(later, crowded * self._later(fewer, machines, accumulate))
+
+    def knows(self, ranks: int) -> bool:
+        """Whether so many ranks of one machine were measured."""
+        return ranks == 1 or ranks in self.beside
+
+    def _later(self, ranks: int, machines: int, accumulate: int) -> float:
         middle = float(np.median(_sums(self.alone[None, :], accumulate)))
         if ranks == 1:
             slowest, crowded = _sums(self.alone[None, :], accumulate)[0], 1.0

@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 
 from steplab.core import catalogue
 from steplab.core.errors import InputError
+from steplab.core.trial import SHARDED
 from steplab.costs.exchange import block_parameters
 from steplab.costs.network import BYTES, NetworkCost, cost
 from steplab.costs.operation import Workload, from_graph
 from steplab.planning.network.buckets import exchanged_graph
-from steplab.planning.network.compute import SHARDED, Compute
-from steplab.planning.network.step import USUAL, Layout, Method, StepPrediction, with_interval
+from steplab.planning.network.compute import Compute
+from steplab.planning.network.step import USUAL, Layout, Method, StepPrediction, predict_step, with_interval
 from steplab.planning.network.wires import Exchange, Wires
 from steplab_worker.graph import Graph, size
 
@@ -55,6 +56,8 @@ def predict_sharded(compute: Compute, wires: Wires, layout: Layout, method: Meth
     framework = catalogue.framework(compute.resolved.framework)
     if SHARDED not in framework.strategies:
         raise InputError(f"{framework.name} has no strategy {SHARDED!r}")
+    if layout.workers == 1:  # keeps all parameters
+        return predict_step(compute, wires, layout, method)
     graph = exchanged_graph(compute.resolved)
     doubt = DOUBT_UNSEEN if compute.sharded_update is None else DOUBT
     wider = replace(method.calibration, doubt=max(doubt, method.calibration.doubt))
@@ -129,6 +132,7 @@ class _ShardedParts:
         ranks = layout.workers // layout.machines
         slower = 1.0 if ranks in compute.beside else compute.sharded_slower
         self.slowdown = slower * compute.slowdown(ranks, layout.machines, 1)
+        self.known = compute.knows(ranks)
 
     def _half(self, bytes_: float) -> Exchange:
         factor = self.method.calibration.wires / 2
@@ -157,7 +161,7 @@ class _ShardedParts:
             exposed=max(0.0, whole - forward - backward), update=update,
             in_flight=sum(times[block] * seconds[block] for block in seconds),
             latency=wires * sum(number * each.latency for each, number in sent),
-            buckets=sum(number for _, number in sent), inside=all(each.inside for each, _ in sent),
+            buckets=sum(number for _, number in sent), inside=self.known and all(each.inside for each, _ in sent),
         )  # fmt: skip
 
 

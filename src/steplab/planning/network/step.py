@@ -193,6 +193,7 @@ class _Parts:
         self.broadcast = _times(wires.exchange(copied, layout.workers, layout.nodes), factor)
         ranks = layout.workers // layout.machines
         self.slowdown = compute.slowdown(ranks, layout.machines, layout.accumulate)
+        self.inside = compute.knows(ranks) and all(each.inside for each in self.exchanges)
         there = compute.cpus / ranks if method.cpu else math.inf
         self.cores = Cores(there, float(compute.threads))
 
@@ -219,7 +220,7 @@ class _Parts:
             compute=forward + backward, contention=contention / k, exposed=exposed / k, update=update / k,
             in_flight=(timeline.in_flight + copying) / k,
             latency=sum(each.latency for each in self.exchanges) * wires / k,
-            buckets=len(self.buckets), inside=all(each.inside for each in self.exchanges),
+            buckets=len(self.buckets), inside=self.inside,
         )  # fmt: skip
 
     def messages(self, backward: float, wires: float = 1.0) -> list[Message]:

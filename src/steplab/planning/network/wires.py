@@ -40,6 +40,10 @@ class Exchange:
         return replace(self, seconds=seconds, latency=self.latency * latency, low=low, high=high)
 
 
+BETWEEN = (
+    "measure one over several hosts (`steplab network NET` on a cluster in a box of `steplab net up`, or --executor "
+    "hosts or slurm), or write a link into the profile"
+)
 NOTHING = Exchange(0.0, 0.0, 0.0, 0.0)
 
 
@@ -58,7 +62,10 @@ class Wires:
             what = f"the profile {self.profile.name!r} has a link and no rates"
             raise InputError(what, hint="leave rate out, or write another profile")
         if self.profile.ranks and not self._entries:
-            hint = allowed(self.profile.rates)
+            rates = list(filter(None, self.profile.rates))
+            hint = (
+                allowed(rates) if rates else "leave rate out: the profile was measured at one rate, which has no name"
+            )
             raise InputError(f"the profile {self.profile.name!r} has no rate {self.rate!r}", hint=hint)
 
     @property
@@ -100,7 +107,7 @@ class Wires:
         if closest is None:
             if self.profile.link is None:
                 what = f"the profile {self.profile.name!r} has no exchange {'between' if nodes > 1 else 'within'} hosts"
-                raise InputError(what, hint="measure one with `steplab network`, or write a link into it")
+                raise InputError(what, hint=BETWEEN if nodes > 1 else "measure one with `steplab network`")
             return None
         nearest, (entry, curve) = closest[0], self._curves[closest]
         latency, seconds = min(curve.base, curve.seconds(message_bytes)), curve.seconds(message_bytes)
