@@ -22,7 +22,7 @@ from steplab.cli._output import console, filled_table, table
 from steplab.cli._question_tables import accuracy_table, latency_table, precision_table
 from steplab.cli._why_view import show_why
 from steplab.core.trial import Level
-from steplab.core.units import by, count, rate, seconds, share_span, span
+from steplab.core.units import by, count, rate, ratio_span, seconds, share_span, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -235,7 +235,7 @@ def _points(curve: Scaling, names: Sequence[str]) -> list[list[str]]:
                 str(point.workers),
                 seconds(point.t_iter.median),
                 f"{s.value:.2f}" if s else "",
-                f"{s.low:.2f}–{s.high:.2f}" if s and s.low is not None and point.workers > 1 else "",
+                ratio_span(s.low, s.high) if s and point.workers > 1 else "",
                 f"{e.value:.0%}" if e else "",
                 *(f"{point.predicted[o]:.2f}" if o in point.predicted else "" for o in ("none", "both")),
                 f"{point.lif.value:.2f}" if point.lif else "",
@@ -291,7 +291,7 @@ def frameworks(view: View) -> None:
             pair.measure,
             "all" if pair.factors is None else _label(pair.factors, names),
             f"{pair.ratio:.2f}",
-            "" if pair.low is None or pair.high is None else f"{pair.low:.2f}–{pair.high:.2f}",
+            ratio_span(pair.low, pair.high),
             "real" if pair.real else "",
         ]
         for pair in view.shown(pairs)
@@ -325,7 +325,7 @@ def effects(view: View) -> None:
             effect.factor,
             f"{effect.level} / {effect.reference}",
             f"{effect.ratio:.2f}",
-            f"{effect.low:.2f}–{effect.high:.2f}",
+            ratio_span(effect.low, effect.high),
             "real" if effect.differs else "",
         ]
         for effect in view.shown(all_effects)

@@ -9,6 +9,7 @@ from steplab.core.errors import InputError
 from steplab_worker.phases import WORDS
 
 ROUNDING_S = 1e-12  # no clock tells less
+TELLS_NOTHING = 1e4  # times the lower end: of an interval as wide, ends are no news
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[float, str]) -> str:
@@ -97,12 +98,25 @@ def by(ratio: float) -> str:
     return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
 
 
+def ratio_span(low: float | None, high: float | None) -> str:
+    """The interval of a ratio, for a cell of a table; nothing where there is none.
+
+    >>> ratio_span(0.837, 1.112), ratio_span(1e-9, 4.1)
+    ('0.84–1.11', 'anything')
+    """
+    if low is None or high is None:
+        return ""
+    return "anything" if high >= TELLS_NOTHING * low else f"{low:.2f}–{high:.2f}"
+
+
 def ends(low: float, high: float) -> str:
     """The interval of a ratio; two digits after the point where both ends are ordinary numbers.
 
-    >>> ends(0.837, 1.112), ends(1e-9, 4.1)
-    ('0.84 to 1.11', '1e-09 to 4.1')
+    >>> ends(0.837, 1.112), ends(0.002, 4.1), ends(1e-9, 4.1)
+    ('0.84 to 1.11', '0.002 to 4.1', 'the interval tells nothing')
     """
+    if high >= TELLS_NOTHING * low:
+        return "the interval tells nothing"
     ordinary = low >= 0.01 and high < 1000
     return f"{low:.2f} to {high:.2f}" if ordinary else f"{low:.2g} to {high:.2g}"
 

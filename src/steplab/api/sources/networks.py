@@ -42,7 +42,7 @@ class NetworkReport:
             ("forward", f"{at_least}{count(totals.forward_flops)}FLOP ({products})"),
             ("backward", f"{at_least}{count(totals.backward_flops)}FLOP"),
             ("forward traffic", f"{at_least}{size(totals.forward_bytes)}, {totals.intensity or 0:.3g} FLOP/byte"),
-            ("activation memory", f"{at_least}{size(totals.activation_bytes)}"),
+            ("outputs of layers", f"{at_least}{size(totals.activation_bytes)} (--memory tells what training keeps)"),
             ("update", updates),
         ]
         known += [] if self.exchange is None else [("exchange", exchange_words(self.exchange))]
