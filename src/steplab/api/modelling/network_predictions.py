@@ -113,15 +113,15 @@ class NetworkPredictions:
     @property
     def columns(self) -> tuple[str, ...]:
         """The titles of a table of the predictions."""
-        return ("configuration", "t_iter", "90% low", "high", "compute", "exposed", "speed-up")
+        return ("configuration", "t_iter", "90% low", "high", "compute", "exposed", "update", "speed-up")
 
     @property
     def cells(self) -> list[list[str]]:
         """The rows of a table of `columns`."""
         return [
             [row.described, seconds(row.step.seconds),
-             seconds(row.step.low), seconds(row.step.high), seconds(row.step.compute), seconds(row.step.exposed),
-             f"{row.step.speedup:.2f}"]
+             seconds(row.step.low), seconds(row.step.high), seconds(row.step.compute + row.step.contention),
+             seconds(row.step.exposed), seconds(row.step.update), f"{row.step.speedup:.2f}"]
             for row in self
         ]  # fmt: skip
 
