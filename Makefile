@@ -58,6 +58,7 @@ docs: setup    ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --quiet
 
 bench: setup envs  ## the benchmarks: speeds and disturbances, as figures
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:         ## remove what can be made again
