@@ -109,7 +109,7 @@ def test_the_precision_chooses_the_roof_of_this_machine_and_a_study_has_its_own(
 ) -> None:
     halves = tuple(replace(row, flops_per_s=3 * row.flops_per_s, precision="bfloat16") for row in MEASURED.rows)
     both = replace(MEASURED, rows=MEASURED.rows + halves)
-    assert "the roof of bfloat16 was not measured" in call(app, "lenet5", "--precision", "bfloat16")
+    assert "the roof of bfloat16 is not known" in call(app, "lenet5", "--precision", "bfloat16")
     monkeypatch.setattr(measuring, "measure_here", lambda seconds, progress: both)
     usual = json.loads(call(app, "lenet5", "--json", "--remeasure"))["points"]
     fastest = json.loads(call(app, "lenet5", "--precision", "bfloat16", "--json"))["points"]
