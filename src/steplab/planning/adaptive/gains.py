@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import numpy as np
 from scipy import stats
@@ -12,30 +13,30 @@ from steplab.planning.adaptive.outlook import Outlook
 Array = np.ndarray
 
 
-class Gains:
+class Gains(ABC):
     """What a further trial is worth for an aim; `drawn` is how many candidates are looked at for each trial."""
 
     drawn: int | None = None  # all of them
 
+    @abstractmethod
     def of(self, outlook: Outlook, free: Array) -> Array:
         """The gain of measuring each candidate."""
-        raise NotImplementedError
 
+    @abstractmethod
     def uncertainty(self, outlook: Outlook) -> float:
         """What is left to learn, as a relative number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def told(self, uncertainty: float) -> str:
         """Where the study stands, in words."""
-        raise NotImplementedError
 
     def reached(self, uncertainty: float, tolerance: float) -> str:
         """That it has reached its aim, in words."""
         return f"ended: {self.told(uncertainty)}, within the tolerance of {tolerance:.2%}"
 
+    @abstractmethod
     def why(self, outlook: Outlook, row: int, gain: float, known: bool) -> str:
         """Why a candidate is chosen, in words."""
-        raise NotImplementedError
 
 
 class Reduction(Gains):

@@ -29,7 +29,7 @@ from steplab.planning.network.wires import Exchange, Wires
 from steplab_worker.graph import Graph, size
 
 # Relative errors of the method: no sharded step of several hosts was compared with it. With FSDP over one host, passes
-# took 1.4 times and the update of half of the parameters twice as long as with whole ones (docs/transformers.md).
+# took 1.4 times and the update of half of the parameters twice as long as with whole ones (docs/network.md).
 DOUBT, DOUBT_UNSEEN = 0.25, 0.5
 REST = ""  # what is in no block
 
