@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,7 +57,9 @@ def test_best_ranks_within_limits_and_shows_the_front(in_process: Call, model: P
     costs = [row["cost"]["value"] for row in told["rows"]]
     assert costs == sorted(costs) and max(row["at"]["workers"] for row in told["rows"]) == 4
     assert told["front"] and told["currency"] == "EUR"
-    assert "front" in in_process(*words).out
+    shown = " ".join(in_process(*words).out.split())
+    assert "cost EUR" in shown and "front" in shown
+    assert re.search(r"the least cost is [\d.]+ EUR; ", shown)
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -156,3 +156,12 @@ def size(value: float) -> str:
     """
     steps = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
     return _scaled(value, steps, (1.0, "B"))
+
+
+def energy(value: float) -> str:
+    """A number of joules.
+
+    >>> energy(470.5), energy(1.29e6)
+    ('470 J', '1.29 MJ')
+    """
+    return _scaled(value, ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ")), (1.0, "J"))

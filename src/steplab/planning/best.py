@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from steplab.core.errors import InputError, allowed
+from steplab.core.units import energy, size
 from steplab.core.units import seconds as shown
-from steplab.core.units import size
 from steplab.models.base import PerformanceModel
 from steplab.planning.candidates import Values, candidates, expect_near, left_out
 from steplab.planning.counted_memory import COUNTED, counted_memory
@@ -80,12 +80,13 @@ def plan_best(
     expect_names(within, names)
     kept = _feasible(frame, told, within)
     rows = _rows(model, frame, told, kept, minimise)
-    why = _why(rows, minimise, len(frame), int(kept.sum()))
+    currency = prices.currency if prices else ""
+    why = _why(rows, minimise, currency, len(frame), int(kept.sum()))
     stated = () if job is None else job.assumptions(model)
     if "energy" in told and not any(other.target_ in ("energy_j", "energy") for other in also):
         stated += ("energy is what the price list says that nodes draw, times the time: estimated, not measured",)
     stated += (*((COUNTED,) if counts else ()), *left_out(model, asked, frame))
-    return BestPlan(minimise, rows, len(frame), int(kept.sum()), why, stated, prices.currency if prices else "")
+    return BestPlan(minimise, rows, len(frame), int(kept.sum()), why, stated, currency)
 
 
 _MISSING = {
@@ -170,13 +171,14 @@ def _in_the_way(limit: Limit, values: Array, within: Sequence[Limit]) -> str:
         seen = ", ".join(sorted(set(map(str, values))))
         return f"nothing keeps {limit.text}: {scope}{limit.name} is {seen}"
     nearest = float(values[np.argmin(limit.shortfall(values))])
-    return f"nothing keeps {limit.text}: {scope}the nearest possible {limit.name} is {_written(limit.name, nearest)}"
+    return f"nothing keeps {limit.text}: {scope}the nearest possible {limit.name} is {written(limit.name, nearest)}"
 
 
-def _written(name: str, value: float) -> str:
-    if name in TIMES:
-        return shown(value)
-    return size(value) if _quantity(name) == "memory_bytes" else f"{value:.4g}"
+def written(name: str, value: float, currency: str = "") -> str:
+    """A quantity with its unit; cost in the currency of the prices, if they have one."""
+    units = dict.fromkeys(TIMES, shown) | {"memory_bytes": size, "energy": energy}
+    unit = units.get(_quantity(name))
+    return unit(value) if unit else f"{value:.4g} {currency if name == 'cost' else ''}".rstrip()
 
 
 def _rows(
@@ -218,9 +220,9 @@ def _front(told: Mapping[str, list[Estimate]], order: Array) -> set[int]:
     return front
 
 
-def _why(rows: Sequence[BestRow], minimise: str, looked_at: int, feasible: int) -> str:
+def _why(rows: Sequence[BestRow], minimise: str, currency: str, looked_at: int, feasible: int) -> str:
     best, tied = rows[0].estimates[minimise], sum(row.tied for row in rows) - 1
-    value = _written(minimise, best.value)
+    value = written(minimise, best.value, currency)
     doubt = f"{tied} more cannot be told from it" if tied else "no other comes near it"
     left = "" if feasible == looked_at else f", {looked_at - feasible} of {looked_at} break a limit"
     return f"the least {minimise} is {value}; {doubt}{left}"

@@ -18,8 +18,6 @@ from steplab.api.deciding.given import (
     read_prices,
     values,
 )
-from steplab.core.units import seconds as shown
-from steplab.core.units import size
 from steplab.planning import best as planning
 from steplab.planning.quantities import parse_limits
 
@@ -39,9 +37,10 @@ class BestAnswer(JobAnswer[planning.BestPlan]):
     def columns(self) -> tuple[str, ...]:
         """The titles of a table."""
         first = self.plan.minimise
-        others = [name for name in self.plan.rows[0].estimates if name != first]
+        titles = {"cost": f"cost {self.plan.currency}".strip()}
+        others = [titles.get(name, name) for name in self.plan.rows[0].estimates if name != first]
         front = ("front",) if self.front else ()
-        return ("configuration", first, "90 %", *others, "range", "tied", *front)
+        return ("configuration", titles.get(first, first), "90 %", *others, "range", "tied", *front)
 
     @property
     def cells(self) -> list[list[str]]:
@@ -50,8 +49,11 @@ class BestAnswer(JobAnswer[planning.BestPlan]):
         cells = []
         for row in self.plan.rows:
             least = row.estimates[first]
-            best = [_written(first, least.value), f"{_written(first, least.low)}–{_written(first, least.high)}"]
-            others = [_written(name, value.value) for name, value in row.estimates.items() if name != first]
+            best = [
+                planning.written(first, least.value),
+                f"{planning.written(first, least.low)}–{planning.written(first, least.high)}",
+            ]
+            others = [planning.written(name, value.value) for name, value in row.estimates.items() if name != first]
             marks = ["inside" if row.inside else "OUTSIDE", "tied" if row.tied else ""]
             cells.append([described(row.at), *best, *others, *marks, *(["*" if row.pareto else ""] * bool(self.front))])
         return cells
@@ -105,9 +107,3 @@ def plan_best(
         prices=read_prices(prices, machine), also=[estimator(other) for other in also],
     )  # fmt: skip
     return BestAnswer(plan)
-
-
-def _written(name: str, value: float) -> str:
-    if name in planning.TIMES:
-        return shown(value)
-    return size(value) if name == "memory_bytes" else f"{value:.4g}"
