@@ -49,10 +49,10 @@ lint: setup    ## style, types, import rules
 check: lint    ## lint, types, import rules, docs
 	$(BIN)/pytest -q tests/docs -m "not framework"
 
-# Four workers, also on two cores: tests wait a lot (for ranks, for a Slurm, for a kill to be noticed), and beside busy
-# programs four processes get a larger share than two. Each keeps up to four groups of ranks warm, which needs memory.
+# Six workers, also on two cores: tests wait a lot (for ranks, for a Slurm, for a kill to be noticed), and beside busy
+# programs six processes get a larger share than two. All of them together hold about 12 GB.
 test: setup envs lint  ## all tests, in real frameworks
-	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -n 6 --dist loadfile --no-loadscope-reorder
 
 docs: setup    ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --quiet

@@ -5,18 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pages import commands, files, typed
+from pages import commands, files, shorten, typed
 
 ROOT = Path(__file__).parents[2]
-
-
-def shorten(study: Path, changes: dict[str, str]) -> None:
-    """Fewer iterations and smaller batches: a test proves that the session goes through, and looks at no time."""
-    text = study.read_text()
-    for usual, quick in changes.items():
-        assert usual in text
-        text = text.replace(usual, quick)
-    study.write_text(text)
 
 
 @pytest.mark.framework("torch")
@@ -24,10 +15,11 @@ def test_the_tutorial_word_by_word_in_an_empty_folder(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "tutorial.md").read_text()
     for name, body in files(text):
         (tmp_path / name).write_text(body)
-    shorten(tmp_path / "workers.toml", {"iterations = 20": "iterations = 5\nwarmup = 2"})
+    quick = {"iterations = 20": "iterations = 5\nwarmup = 2", "replicates = 3": "replicates = 2"}
+    shorten(tmp_path / "workers.toml", quick)
     output = {line: typed(line, tmp_path) for line in commands(text)}
-    assert "18 trials: 6 configurations, 3 replicates" in output["steplab run workers.toml --dry-run"]
-    assert "36 ok, 0 failed" in typed("steplab status runs/workers", tmp_path)
+    assert "12 trials: 6 configurations, 2 replicates" in output["steplab run workers.toml --dry-run"]
+    assert "24 ok, 0 failed" in typed("steplab status runs/workers", tmp_path)
     assert "highest throughput" in output["steplab analyze runs/workers"]
     assert "OUTSIDE" in output['steplab predict model.json --at "batch_size=256,workers=2,strategy=sync"']
     assert (tmp_path / "report.html").stat().st_size > 100_000

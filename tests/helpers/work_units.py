@@ -24,7 +24,8 @@ BY_TEST = (
 LONG = (
     "tests/e2e/test_slurm.py", "ranks of tensorflow", "ranks of jax",
     "tests/e2e/test_faults.py::test_a_study_killed_thirty_times_is_complete_in_the_end",
-    "tests/docs/test_sessions.py", "tests/docs/test_pages_run.py", "ranks of torch", "ranks of mxnet",
+    "tests/docs/test_sessions.py", "tests/docs/test_transformers_page.py", "tests/docs/test_pages_run.py",
+    "ranks of torch", "ranks of mxnet",
     "ranks of chainer", "tests/docs/test_examples.py", "tests/extensions/test_contracts.py",
     "tests/contract/test_doors.py", "tests/contract/test_launchers.py", "tests/e2e/test_several_hosts.py",
     "tests/e2e/test_why.py", "tests/e2e/test_own_code.py", "tests/e2e/test_wheel.py", "tests/e2e/test_faults.py",
