@@ -59,7 +59,8 @@ docs: setup    ## the documentation as a site, in site/
 
 bench: setup envs  ## the benchmarks: speeds and disturbances, as figures
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@missed=; for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python $$file || missed="$$missed $$file"; done; \
+	[ -z "$$missed" ] || { echo "not passed:$$missed"; exit 1; }
 
 clean:         ## remove what can be made again
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -35,6 +35,9 @@ def main() -> None:
             raise
         print("steplab: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    finally:  # how it ends is decided: a further Ctrl-C would only show what Python does meanwhile
+        if loaded := sys.modules.get("signal"):
+            loaded.signal(loaded.SIGINT, loaded.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -87,8 +87,9 @@ def test_ctrl_c_ends_after_the_trial_and_the_same_command_goes_on(
 def test_a_second_ctrl_c_ends_at_once_in_one_line(
     at_terminal: Begin, study_file: Write, no_orphans: Callable[[], None]
 ) -> None:
-    terminal = at_terminal("run", study_file(fault=["hang"], measure="timeout_s = 3000"), "--out", "out")
-    terminal.until("0/2")
+    study = study_file(batch_size=[8, 16], fault=["hang"], measure="timeout_s = 3000")
+    terminal = at_terminal("run", study, "--out", "out")
+    terminal.until("batch_size")  # a trial runs: before that, the first Ctrl-C would end it all
     terminal.press(CTRL_C)
     terminal.until("Ctrl-C again ends at once")
     terminal.press(CTRL_C)

@@ -61,6 +61,14 @@ def test_an_error_of_a_library_that_was_interrupted_is_not_shown(times: Path, tm
     assert (ended.returncode, ended.stderr) == (130, "steplab: interrupted\n")
 
 
+def test_ctrl_c_while_a_command_ends_says_nothing() -> None:
+    """Python's own end takes a moment, in which threads and libraries are let go of."""
+    late = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"
+    script = late + (LISTEN + PRESS).format(module="nothing", arguments="'--version'")
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_what_ignores_interrupts_goes_on_ignoring_them(times: Path) -> None:
     script = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + PRESS
     script = script.format(module="typer", arguments="'--version'")

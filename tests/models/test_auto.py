@@ -6,7 +6,7 @@ import pytest
 
 import steplab
 from steplab.core.errors import ModelError
-from steplab.models.auto import Auto, Candidate, chosen_candidate
+from steplab.models.auto import Auto, Candidate, chosen_candidate, why_chosen
 
 
 def table():
@@ -61,6 +61,7 @@ def test_physics_is_kept_against_what_is_better_at_one_border_only():
     lucky = tried("quadratic", 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 6.0, 7.0, -5.0)
     assert lucky.error < 0.9 * PHYSICS.error
     assert chosen_candidate([PHYSICS, lucky]).model == "hybrid"
+    assert why_chosen(PHYSICS, [lucky]).endswith("as quadratic errs less by no more than chance")
 
 
 def test_what_is_clearly_better_everywhere_is_chosen_before_physics():
@@ -73,6 +74,9 @@ def test_with_few_borders_another_must_halve_the_error():
         ("hybrid", (4.0, 4.0, 4.0, 6.0)), ("linear", (3.0, 3.0, 3.0, 4.0)), ("linear", (1.0, 1.0, 1.0, 2.0))
     ))  # fmt: skip
     assert chosen_candidate([physics, better]).model == "hybrid"
+    assert why_chosen(physics, [better]).endswith(
+        "as linear errs less, but is judged at too few borders to trust it beyond the data"
+    )
     assert chosen_candidate([physics, half]).model == "linear"
 
 

@@ -191,7 +191,7 @@ class Auto(PerformanceModel):
         others = sorted((t for t in self.trials_ if t is not chosen), key=lambda trial: trial.error)
         told = [f"{t.model} {t.error:.1f} %" for t in others if np.isfinite(t.error)]
         told += [f"{t.model} could not be fitted" for t in others if not np.isfinite(t.error)]
-        return f"{_reason(chosen, others)}: {_detail(chosen)}" + (f"; {', '.join(told)}" if told else "")
+        return f"{why_chosen(chosen, others)}: {_detail(chosen)}" + (f"; {', '.join(told)}" if told else "")
 
     def _state(self) -> dict[str, Any]:
         trials = [_plain(trial) for trial in self.trials_]
@@ -215,15 +215,26 @@ def _mean(errors: Sequence[float]) -> float | None:
     return float(np.mean(errors)) if errors else None
 
 
-def _reason(chosen: Candidate, others: Sequence[Candidate]) -> str:
+def why_chosen(chosen: Candidate, others: Sequence[Candidate]) -> str:
+    """Why a model was chosen; the others stand in the order of their errors."""
     better = [trial for trial in others if trial.error < chosen.error]
     if chosen.model == PHYSICS:
-        told = "none of the others is clearly better" if better else "it has the least held-out error"
+        told = _not_clearly(chosen, better[0]) if better else "it has the least held-out error"
         return f"{chosen.model} (physics) was chosen, as {told}"
     physics = any(trial.model == PHYSICS and math.isfinite(trial.error) for trial in others)
     return f"{chosen.model} was chosen, as it has the least held-out error" + (
         f", clearly less than {PHYSICS}" if physics else ""
     )
+
+
+def _not_clearly(physics: Candidate, best: Candidate) -> str:
+    """Why the physics is kept although another model has less held-out error."""
+    gain = physics.error - best.error
+    if gain <= _standard_error(physics, best):
+        return f"{best.model} errs less by no more than chance"
+    if gain <= MARGIN * physics.error:
+        return f"{best.model} errs less by no more than {MARGIN:.0%}"
+    return f"{best.model} errs less, but is judged at too few borders to trust it beyond the data"
 
 
 def _detail(chosen: Candidate) -> str:

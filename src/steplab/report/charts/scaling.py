@@ -22,6 +22,7 @@ IDEAL = {"mode": "lines", "name": "ideal", "legendgroup": "ideal", "hoverinfo": 
          "line": {"dash": "dash", "color": GREY, "width": 2}}  # fmt: skip
 SPEED_UP = "speed-up"
 BETWEEN = "the best, the worst and some between; the table has all"
+MOST_SKY = 2.0  # times what the largest value or the ideal needs: an interval that ends higher is cut off
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def speedup(data: ReportData) -> Drawn | None:
     if not lines:
         return None
     if len(lines) <= MOST_LINES:
-        return drawn(_two_panels(lines, others))
+        return drawn(_two_panels(lines, others), _cut(lines, False, True))
     return _small_multiples(lines, others)
 
 
@@ -75,8 +76,8 @@ def _two_panels(lines: Sequence[Line], others: tuple[str, ...]) -> go.Figure:
         _add(figure, line, {**look, "row": 1, "col": 1})
         _add(figure, line, {**look, "row": 1, "col": 2, "showlegend": False}, share=True)
     figure.update_xaxes(dtick=1 if most <= 16 else None)
-    figure.update_yaxes(title={"text": SPEED_UP}, rangemode="tozero", col=1)
-    figure.update_yaxes(title={"text": "efficiency [%]"}, rangemode="tozero", col=2)
+    figure.update_yaxes(title={"text": SPEED_UP}, range=[0, 1.08 * _highest(lines)], col=1)
+    figure.update_yaxes(title={"text": "efficiency [%]"}, range=[0, 108 * _highest(lines, share=True)], col=2)
     return finish(figure, "workers", "", height=420)
 
 
@@ -98,16 +99,32 @@ def _small_multiples(lines: Sequence[Line], others: tuple[str, ...]) -> Drawn:
         title = {"text": SPEED_UP if panel.col == 1 else ""}
         figure.update_yaxes(range=[0, 1.08 * highest], title=title, **panel.place)
     finish(figure, "", "", height=panels.height)
-    return drawn(figure, "Efficiencies are in the table.", omission(shown, len(lines), "series", BETWEEN))
+    cut = _cut(lines, False)
+    return drawn(figure, "Efficiencies are in the table.", cut, omission(shown, len(lines), "series", BETWEEN))
 
 
 def _most_workers(lines: Sequence[Line]) -> int:
     return max(workers for line in lines for workers, _ in line.points)
 
 
-def _highest(lines: Sequence[Line]) -> float:
-    ratios = [group.speedup for line in lines for _, group in line.points if group.speedup]
-    return max(1.0, *(ratio.high or ratio.value for ratio in ratios))
+def _highest(lines: Sequence[Line], *, share: bool = False) -> float:
+    """Where the axis ends: at the highest interval, unless that would press everything else to the ground."""
+    value, end = _values_and_ends(lines, share)
+    return min(end, MOST_SKY * value)
+
+
+def _cut(lines: Sequence[Line], *shares: bool) -> str:
+    """A sentence where an interval leaves an axis: of speed-ups, of their shares, or of both."""
+    spans = (_values_and_ends(lines, share) for share in shares)
+    return "Intervals that leave the picture are in the table." if any(end > MOST_SKY * v for v, end in spans) else ""
+
+
+def _values_and_ends(lines: Sequence[Line], share: bool) -> tuple[float, float]:
+    """The highest value, the ideal among them, and the highest end of an interval; as shares of the ideal if asked."""
+    points = [(workers, group.speedup) for line in lines for workers, group in line.points if group.speedup]
+    value = max(max(workers, ratio.value) / (workers if share else 1) for workers, ratio in points)
+    end = max((ratio.high or ratio.value) / (workers if share else 1) for workers, ratio in points)
+    return value, max(value, end)
 
 
 def _add(figure: go.Figure, line: Line, look: dict[str, Any], *, share: bool = False) -> None:
