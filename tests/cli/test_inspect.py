@@ -92,3 +92,11 @@ def test_what_is_wrong_with_the_users_own_network(own, network, message):
     with pytest.raises(InputError, match=message) as caught:
         inspect(network, "--input", "3x16x16")
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_held_begins_with_how_it_is_trained():
+    words = ("--memory", "--batch", "2", "--optimizer", "adam", "--set", "layers=2", "--set", "width=64")
+    plain = inspect("gpt2", *words, "--set", "heads=4").splitlines()[0]
+    assert plain == "gpt2, batch 2, training with adam, float32"
+    told = inspect("gpt2", *words, "--set", "heads=4", "--recompute", "--strategy", "sharded", "--workers", "4")
+    assert told.splitlines()[0] == f"{plain}, blocks recomputed, one of 4 workers that divide the parameters"

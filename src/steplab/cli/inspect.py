@@ -80,10 +80,8 @@ def inspect(
 def _show_memory(held: steplab.MemoryReport) -> None:
     from steplab.api.sources.memory import memory_row
 
-    out, memory = console(), held.memory
-    rows = [memory_row(layer) for layer in memory.layers]
-    numbers = "float32" if memory.precision == "float32" else f"float32 and {memory.precision} mixed"
-    out.print(f"{memory.network}, batch {memory.batch}, training with {memory.optimizer}, {numbers}", markup=False)
+    out, rows = console(), [memory_row(layer) for layer in held.memory.layers]
+    out.print(held.title, markup=False, soft_wrap=True)
     out.print(table(("layer", "kind", "parameters", "activations"), rows, left=2), width=min(80, out.width))
     for what, much in held.lines:
         out.print(f"{what:<17} {much}", markup=False, soft_wrap=True)

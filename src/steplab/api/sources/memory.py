@@ -34,6 +34,15 @@ class MemoryReport:
     largest: int | None = None
 
     @property
+    def title(self) -> str:
+        """What is told of: the network and how it is trained."""
+        memory = self.memory
+        numbers = memory.precision if memory.precision == FLOAT32 else f"{FLOAT32} and {memory.precision} mixed"
+        blocks = ", blocks recomputed" if memory.recompute else ""
+        part = f", one of {memory.shards} workers that divide the parameters" if memory.shards > 1 else ""
+        return f"{memory.network}, batch {memory.batch}, training with {memory.optimizer}, {numbers}{blocks}{part}"
+
+    @property
     def lines(self) -> list[tuple[str, str]]:
         """The totals in words: what, and how much."""
         memory, several = self.memory, self.memory.bucket_bytes > 0
@@ -71,10 +80,9 @@ class MemoryReport:
         return f"<{self.memory.network}: peak {peak}, batch {self.memory.batch}, {self.memory.optimizer}>"
 
     def _repr_html_(self) -> str:
-        title = f"{self.memory.network}, batch {self.memory.batch}, {self.memory.optimizer}"
         rows = [memory_row(layer) for layer in self.memory.layers]
         return display.block(
-            display.title(title),
+            display.title(self.title),
             display.table(("layer", "kind", "parameters", "activations"), rows, left=2),
             display.table(("total", ""), self.lines, left=2),
         )
