@@ -50,7 +50,7 @@ check: lint    ## lint, types, import rules, docs
 	$(BIN)/pytest -q tests/docs -m "not framework"
 
 # Six workers, also on two cores: tests wait a lot (for ranks, for a Slurm, for a kill to be noticed), and beside busy
-# programs six processes get a larger share than two. All of them together hold about 12 GB.
+# programs six processes get a larger share than two. Together they hold about 10 GB.
 test: setup envs lint  ## all tests, in real frameworks
 	$(BIN)/pytest -q -n 6 --dist loadfile --no-loadscope-reorder
 
