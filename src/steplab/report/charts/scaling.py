@@ -22,6 +22,7 @@ IDEAL = {"mode": "lines", "name": "ideal", "legendgroup": "ideal", "hoverinfo": 
          "line": {"dash": "dash", "color": GREY, "width": 2}}  # fmt: skip
 SPEED_UP = "speed-up"
 BETWEEN = "the best, the worst and some between; the table has all"
+BEYOND = "Some intervals leave the picture: pointing at a value shows where its interval ends."
 MOST_SKY = 2.0  # times what the largest value or the ideal needs: an interval that ends higher is cut off
 
 
@@ -116,7 +117,7 @@ def _highest(lines: Sequence[Line], *, share: bool = False) -> float:
 def _cut(lines: Sequence[Line], *shares: bool) -> str:
     """A sentence where an interval leaves an axis: of speed-ups, of their shares, or of both."""
     spans = (_values_and_ends(lines, share) for share in shares)
-    return "Intervals that leave the picture are in the table." if any(end > MOST_SKY * v for v, end in spans) else ""
+    return BEYOND if any(end > MOST_SKY * value for value, end in spans) else ""
 
 
 def _values_and_ends(lines: Sequence[Line], share: bool) -> tuple[float, float]:
@@ -133,13 +134,15 @@ def _add(figure: go.Figure, line: Line, look: dict[str, Any], *, share: bool = F
     ratios = [group.speedup for _, group in line.points if group.speedup]
     scale = [100 / workers if share else 1.0 for workers in x]
     value, low, high = (
-        [factor * end for factor, end in zip(scale, ends, strict=True)]
-        for ends in (
+        [factor * number for factor, number in zip(scale, numbers, strict=True)]
+        for numbers in (
             [ratio.value for ratio in ratios],
             [ratio.value if ratio.low is None else ratio.low for ratio in ratios],
             [ratio.value if ratio.high is None else ratio.high for ratio in ratios],
         )
     )
+    ends = [f" ({a:.3g} to {b:.3g})" if b > a else "" for a, b in zip(low, high, strict=True)]
     hover = "%{y:.3g} %" if share else "speed-up %{y:.3g}"
+    told = f"%{{x}} workers: {hover}%{{customdata}}<extra>%{{fullData.name}}</extra>"
     figure.add_scatter(x=x, y=value, error_y=whiskers(value, low, high), mode="lines+markers", **look,
-                       hovertemplate=f"%{{x}} workers: {hover}<extra>%{{fullData.name}}</extra>")  # fmt: skip
+                       customdata=ends, hovertemplate=told)  # fmt: skip
