@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 INTERRUPTED = 130
+AGAIN_S = 0.1
 
 
 class Interrupt:
@@ -18,9 +19,21 @@ class Interrupt:
         raise KeyboardInterrupt
 
 
+def come_again(dropped: sys.UnraisableHookArgs) -> None:
+    """Python drops an interrupt that comes while it forks or lets go of something: it comes again a moment later."""
+    import signal
+
+    if dropped.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(dropped)
+        return
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+
+
 def main() -> None:
     """Run the command line; it answers interrupts itself, but for those that come while it is being imported."""
     interrupt = Interrupt()
+    sys.unraisablehook = come_again
     try:
         import signal
 

@@ -61,6 +61,24 @@ def test_an_error_of_a_library_that_was_interrupted_is_not_shown(times: Path, tm
     assert (ended.returncode, ended.stderr) == (130, "steplab: interrupted\n")
 
 
+# Python ignores an exception that is raised while it lets go of something, and goes on.
+DROPPED = """
+        builtins.__import__ = real
+        class Late:
+            def __del__(self):
+                os.kill(os.getpid(), signal.SIGINT)
+        Late()
+"""
+
+
+def test_an_interrupt_that_python_drops_comes_again(times: Path) -> None:
+    script = (LISTEN + PRESS).replace("        os.kill(os.getpid(), signal.SIGINT)\n", DROPPED)
+    arguments = ", ".join(map(repr, ["compare", str(times), "--target", "t_iter", "--models", "linear"]))
+    script = script.format(module="typer", arguments=arguments)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (130, "steplab: interrupted\n")
+
+
 def test_ctrl_c_while_a_command_ends_says_nothing() -> None:
     """Python's own end takes a moment, in which threads and libraries are let go of."""
     late = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT)\n"

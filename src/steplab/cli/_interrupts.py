@@ -17,9 +17,10 @@ def listening(on_first: Callable[[], None]) -> Iterator[steplab.Stop]:
     stop = steplab.Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.asked or number == signal.SIGTERM:
-            raise KeyboardInterrupt
+        at_once = stop.asked or number == signal.SIGTERM
         stop.asked = True
+        if at_once:
+            raise KeyboardInterrupt
         on_first()
 
     if threading.current_thread() is not threading.main_thread():
