@@ -8,7 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steplab.planning.adaptive.chooser import DRAWN, Aim, Observed, _Chooser, _looked_at, next_batch, start_size
+from steplab.models.auto import Auto
+from steplab.planning.adaptive.chooser import (
+    DRAWN,
+    TO_FIT,
+    Aim,
+    Observed,
+    _Chooser,
+    _looked_at,
+    next_batch,
+    start_size,
+)
 from steplab.planning.adaptive.comparing import following, verdicts, wanted
 from steplab.planning.adaptive.outlook import Wanted, outlook
 from steplab.planning.adaptive.space import Space
@@ -50,6 +60,13 @@ def test_the_same_measurements_give_the_same_choices():
     aim = Aim(trials=40)
     assert next_batch(SPACE, aim, measured) == next_batch(SPACE, aim, list(measured))
     assert next_batch(SPACE, aim, []) == next_batch(SPACE, aim, [])
+
+
+def test_what_is_known_for_sure_is_measured_until_a_model_can_be_fitted():
+    easily = {"trials": 40, "start": 4, "tolerance": 1e3}
+    rows = len(study(Aim(**easily)))
+    assert rows >= Auto()._rows_needed(GRID) == TO_FIT
+    assert len(study(Aim("best", **easily))) < TO_FIT  # a search needs no model
 
 
 def test_no_trial_is_chosen_twice_and_the_budget_is_kept():

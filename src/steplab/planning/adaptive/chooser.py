@@ -27,6 +27,7 @@ AS_CHEAP = 0.2  # seconds that differ by less than this share cost as much
 DRAWN = 8
 REPEATED = 2  # configurations of the start block that are measured twice, to know the noise
 SETTLED = 3  # trials in a row below the tolerance, so that luck ends no study
+TO_FIT = 10  # trials without which `steplab fit` has too few rows; what is known for sure must also be modelled
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,8 @@ class _Chooser:
         good = [trial for trial in self.observed if math.isfinite(trial.log)]
         gains, now = self._gains(), outlook(self._surrogate(good), self._wanted)
         uncertainty = gains.uncertainty(now)
-        if uncertainty <= self.aim.tolerance and len(good) >= start_size(self.space, self.aim) + SETTLED:
+        enough = max(start_size(self.space, self.aim) + SETTLED, 0 if self.aim.kind == "best" else TO_FIT)
+        if uncertainty <= self.aim.tolerance and len(good) >= enough:
             return Batch(number, (), gains.reached(uncertainty, self.aim.tolerance), uncertainty)
         choices: list[Choice] = []
         counts, costs = Counter(self._counts), self._expected_s(good)
