@@ -135,8 +135,7 @@ def at_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
     yield begin
     for terminal in terminals:
         if terminal.process.poll() is None:
-            terminal.process.kill()
-            terminal.process.wait()
+            terminal.kill()
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def test_a_second_ctrl_c_ends_at_once_in_one_line(
     terminal.press(CTRL_C)
     screen = terminal.ended()
     # The terminal's own echo of the key stands before it, unless a bar was drawn anew in between.
-    assert (screen.code, screen.lines[-2].removeprefix("^C")) == (130, "steplab: interrupted")
+    assert (screen.code, screen.lines[-2].removeprefix("^C")) == (130, "steplab: interrupted"), screen.lines
     assert "goes on where it stopped" in screen.text and "Traceback" not in screen.text
     no_orphans()
 

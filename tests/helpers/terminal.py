@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -10,6 +11,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +22,18 @@ ROWS = 40
 PATIENCE_S = 120.0  # ends a hang; nothing takes that long, however busy the machine
 STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CTRL_C = "\x03"
+# Linux may drop what a terminal has not shown yet when the leader of its session ends. A command does not lead the
+# session of a person's terminal, and here, too, somebody else does: until all is read that was drawn before the mark.
+ENDED = re.compile(rb"\x1b\[(\d+)z")
+SHIFT = 1000  # so that the code of a command that a signal has ended is no negative number
+LEADER = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+command = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, setsigdef=[signal.SIGINT])
+code = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
+os.write(1, b"\\x1b[%dz" % (code + {SHIFT}))
+signal.pause()
+"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,8 @@ class Terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
         plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "CI")}
         self.process = subprocess.Popen(
-            list(map(str, command)), stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder,
+            [sys.executable, "-ISc", LEADER, *map(str, command)],
+            stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder,
             env={**plain, "TERM": "xterm", **more}, start_new_session=True, preexec_fn=_own_terminal,
         )  # fmt: skip
         os.close(theirs)
@@ -75,13 +90,24 @@ class Terminal:
         deadline = time.monotonic() + PATIENCE_S
         while self._read(deadline):
             pass
-        os.close(self.ours)
-        return Screen(self.process.wait(PATIENCE_S), re.split(r"[\r\n]+", self.text))
+        mark = ENDED.search(self.drawn)
+        assert mark, f"no end came:\n{self.text}"
+        os.close(self.ours)  # which ends the leader
+        self.process.wait(PATIENCE_S)
+        return Screen(int(mark[1]) - SHIFT, re.split(r"[\r\n]+", self.text))
+
+    def kill(self) -> None:
+        """End the command, whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
     def _read(self, deadline: float) -> bool:
-        """Take what comes next; False at the end, which is an error to Linux."""
+        """Take what comes next; False at the end."""
+        if ENDED.search(self.drawn):
+            return False
         if not select.select([self.ours], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            self.process.kill()
+            self.kill()
             raise AssertionError(f"nothing more came:\n{self.text}")
         try:
             news = os.read(self.ours, 65536)
