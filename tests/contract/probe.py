@@ -431,7 +431,7 @@ def jax_shards(job, session):
     text = session.programs.native(True, True).lower(*arguments).as_text()
     kept = sum(one.addressable_data(0).size for one in jax.tree.leaves(session.trained))
     counts = {name: text.count(f'"stablehlo.{name}"') for name in ("all_gather", "reduce_scatter")}
-    return dict(counts, weights=len(session.trained), kept=kept)
+    return dict(counts, weights=len(session.trained), kept=kept, products=text.count("dot_general"))
 
 
 def torch_half(job, session):

@@ -17,6 +17,7 @@ from steplab.core.resolution import resolve
 from steplab.costs.exchange import step_exchange
 from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
+from steplab.planning.network.sharded import gathered_again
 from steplab_worker.weights import initial_weights
 
 SEED = 1  # of the weights, as in conftest.py
@@ -146,6 +147,9 @@ def test_jax_computes_products_of_its_blocks_twice(ranks):
     once, twice = (ranks.run("jax", {"proof": "jax_blocks"}, recompute=again, **said)[0] for again in (False, True))
     assert (once["blocks"], twice["blocks"]) == (0, SMALL["gpt2"]["network_options"]["layers"])
     assert twice["products"] > once["products"]
+    said |= {"workers": 2, "strategy": "sharded"}
+    kept, again = (ranks.run("jax", {"proof": "jax_shards"}, recompute=again, **said)[0] for again in (False, True))
+    assert again["products"] > kept["products"]
 
 
 def test_running_means_see_a_batch_once_however_often_it_runs_forward(ranks):
@@ -230,11 +234,17 @@ def test_sharded_ranks_have_the_losses_of_synchronous_ones(ranks, framework, net
     assert losses[0][0] != losses[0][1]  # every rank has its own batches
 
 
-def test_jax_gathers_weights_again_in_backward_and_keeps_half_of_them(ranks):
-    for found in ranks.run("jax", {"proof": "jax_shards"}, network="lenet5", workers=2, strategy="sharded"):
-        # Five layers of a weight and a bias; the gradients of four inputs need the weights, and nothing needs biases.
-        assert (found["weights"], found["all_gather"], found["reduce_scatter"]) == (10, 14, 10)
-        assert found["kept"] == 61706 // 2
+@pytest.mark.parametrize(
+    ("network", "recompute"), [("lenet5", False), ("gpt2", False), ("resnet18", False), ("gpt2", True)]
+)
+def test_jax_gathers_again_what_a_gradient_needs_and_keeps_half(ranks, network, recompute):
+    said = {"network": network, **SMALL.get(network, {}), "workers": 2, "strategy": "sharded", "recompute": recompute}
+    graph = catalogue.build_network(network, said.get("network_options"), said.get("shape"), classes=10)
+    workload, arrays = from_graph(graph, 4), sum(len(layer.weights) for layer in graph.layers)
+    again = len(gathered_again(workload, recompute))
+    for found in ranks.run("jax", {"proof": "jax_shards"}, **said):
+        assert (found["weights"], found["all_gather"], found["reduce_scatter"]) == (arrays, arrays + again, arrays)
+        assert found["kept"] == pytest.approx(cost(workload).parameters / 2, abs=arrays)
 
 
 # With Adam a gradient that is zero but for rounding, as that of the keys' bias, moves its weight all the same.

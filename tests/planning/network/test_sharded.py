@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from steplab.core.errors import InputError
-from steplab.core.resolution import graph_of
+from steplab.core.resolution import graph_of, resolve
 from steplab.costs.exchange import step_exchange
 from steplab.costs.network import cost
 from steplab.costs.operation import from_graph
 from steplab.planning.network.compute import Compute
 from steplab.planning.network.profile import Collective, Point, Profile
-from steplab.planning.network.sharded import REST, Run, Schedule, ended, predict_sharded
+from steplab.planning.network.sharded import REST, Run, ended, gathered_again, predict_sharded
 from steplab.planning.network.step import Layout
 from steplab.planning.network.wires import Wires
+from steplab_worker.graph import size
 
 GPT = {"framework": "torch", "network": "gpt2", "dataset": "bytes", "layers": 3, "width": 64, "heads": 4,
        "sequence": 64, "vocabulary": 256, "batch_size": 4, "device": "cpu"}  # fmt: skip
@@ -65,22 +66,43 @@ def test_short_collectives_show_at_the_ends_of_the_passes_only(blocks: int) -> N
     runs = [Run(f"b{number}", 1.0, 2.0) for number in range(blocks)]
     gathers, scatters = ({REST: 0.125} | dict.fromkeys((run.block for run in runs), s) for s in (0.5, 0.25))
     ends = 0.125 + 0.5 + 0.5 + 0.25 + 0.125  # rest and first block; last block again; its scatter and the rest's
-    assert ended(runs, gathers, scatters, Schedule(overlaps=True)) == pytest.approx(3 * blocks + ends)
+    assert ended(runs, gathers, scatters, overlaps=True) == pytest.approx(3 * blocks + ends)
 
 
 def test_long_collectives_leave_compute_hidden_instead() -> None:
     runs = [Run(f"b{number}", 1.0, 2.0) for number in range(4)]
     each = dict.fromkeys((run.block for run in runs), 10.0)
     # The wire rests while the last block of forward computes alone: backward asks for it again only then.
-    assert ended(runs, each, each, Schedule(overlaps=True)) == pytest.approx(12 * 10 + 1)
+    assert ended(runs, each, each, overlaps=True) == pytest.approx(12 * 10 + 1)
 
 
-def test_in_jax_every_weight_is_gathered_twice_and_scattered_once() -> None:
-    step = predict_sharded(compute(framework="jax"), wires(1e8), TWO)
-    graph = graph_of(COMPUTE.resolved)
-    assert step.buckets == 3 * sum(len(layer.weights) for layer in graph.layers)
-    elements = sum(layer.parameters for layer in graph.layers)
-    assert step.in_flight == pytest.approx(3 * 4 * elements / 1e8 / 2 + step.buckets * LATENCY / 2, rel=1e-6)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_in_jax_weights_that_a_gradient_needs_are_gathered_twice(recompute: bool) -> None:
+    step = predict_sharded(compute(framework="jax", recompute=recompute), wires(1e8), TWO)
+    arrays = {
+        f"{layer.name}.{role}": size(shape)
+        for layer in graph_of(COMPUTE.resolved).layers
+        for role, shape in layer.weights.items()
+    }
+    again = gathered_again(from_graph(graph_of(COMPUTE.resolved), 4), recompute)
+    times = {name: 3 if name in again else 2 for name in arrays}
+    assert step.buckets == sum(times.values())
+    sent = sum(times[name] * 4 * elements for name, elements in arrays.items())
+    assert step.in_flight == pytest.approx(sent / 1e8 / 2 + step.buckets * LATENCY / 2, rel=1e-6)
+
+
+# Four dense layers of three blocks and the tied tokens; positions and biases are added, weights of norms kept.
+# Recomputed blocks need all of their twelve arrays but the bias that is added last; the last norm is computed again.
+@pytest.mark.parametrize(("recompute", "arrays"), [(False, 3 * 4 + 1), (True, 3 * 11 + 2)])
+def test_gradients_of_gpt2_need_some_weights_again(recompute: bool, arrays: int) -> None:
+    assert len(gathered_again(from_graph(graph_of(COMPUTE.resolved), 4), recompute)) == arrays
+
+
+def test_gradients_of_lenet5_need_the_weights_of_four_layers_again() -> None:
+    workload = from_graph(graph_of(resolve({"network": "lenet5"})), 4)
+    assert gathered_again(workload, recompute=False) == {
+        f"{name}.weight" for name in ("conv2", "dense3", "dense4", "dense5")
+    }
 
 
 def test_one_worker_gathers_nothing() -> None:

@@ -3,11 +3,11 @@
 PyTorch's FSDP2 with its defaults gathers what is in no block once, a block before it runs, in both passes, and scatters
 a block's gradients when they are there (Y. Zhao et al., "PyTorch FSDP", VLDB 2023; ZeRO, SC 2020, stage 3). On GPUs the
 next block is gathered while one computes; on CPUs its collectives return when they are done, so nothing hides them. In
-JAX every weight is gathered for itself in both passes (biases, and weights whose input needs no gradient, in fact only
-once). Profiles measure an all-reduce; on a ring it is a reduce-scatter
-and an all-gather one after the other (P. Patarasuk, X. Yuan, J. Parallel Distrib. Comput. 69, 2009): each is half of
-it here. Collectives wait for each other; a worker updates its part of the parameters. How long sharded workers of one
-host compute and update is measured, or else taken from workers that keep all parameters, with more doubt.
+JAX every weight is gathered for itself, and again in backward where a gradient needs it. Profiles measure an
+all-reduce; on a ring it is a reduce-scatter and an all-gather one after the other (P. Patarasuk, X. Yuan, J. Parallel
+Distrib. Comput. 69, 2009): each is half of it here. Collectives wait for each other; a worker updates its part of the
+parameters. How long sharded workers of one host compute and update is measured, or else taken from workers that keep
+all parameters, with more doubt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from steplab.core.errors import InputError
 from steplab.core.trial import SHARDED
 from steplab.costs.exchange import block_parameters
 from steplab.costs.network import BYTES, NetworkCost, cost
-from steplab.costs.operation import Workload, from_graph
+from steplab.costs.operation import Workload, from_graph, learning
 from steplab.planning.network.buckets import exchanged_graph
 from steplab.planning.network.compute import Compute
 from steplab.planning.network.step import USUAL, Layout, Method, StepPrediction, predict_step, with_interval
@@ -32,6 +32,9 @@ from steplab_worker.graph import Graph, size
 # took 1.4 times and the update of half of the parameters twice as long as with whole ones (docs/network.md).
 DOUBT, DOUBT_UNSEEN = 0.25, 0.5
 REST = ""  # what is in no block
+WHOLE = "network"  # the one block of frameworks that gather every weight for itself
+ADDED = ("embedding", "position_embedding", "class_token")  # looked up or added: no other gradient needs their weight
+SPREAD = ("layer_norm", "scale")  # whose weight is kept as it was spread over the batch, unless little is kept
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,6 @@ class Run:
     block: str
     forward: float
     backward: float
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How collectives lie beside compute: whether they are hidden, and whether the rest is gathered for backward."""
-
-    overlaps: bool
-    rest_again: bool = False
 
 
 def predict_sharded(compute: Compute, wires: Wires, layout: Layout, method: Method = USUAL) -> StepPrediction:
@@ -65,18 +60,19 @@ def predict_sharded(compute: Compute, wires: Wires, layout: Layout, method: Meth
     return with_interval(_ShardedParts(compute, graph, wires, layout, method), compute, method)
 
 
-def ended(runs: Sequence[Run], gathers: Mapping[str, float], scatters: Mapping[str, float], how: Schedule) -> float:
-    """Seconds until a forward and a backward pass and all their collectives are done.
+def ended(
+    runs: Sequence[Run], gathers: Mapping[str, float], scatters: Mapping[str, float], *, overlaps: bool
+) -> float:  # fmt: skip
+    """Seconds until a forward and a backward pass and all their collectives are done, beside compute if it overlaps.
 
     >>> block = Run("b", 1.0, 2.0)
-    >>> ended([block], {"b": 0.5}, {"b": 0.25}, Schedule(overlaps=False))
+    >>> ended([block], {"b": 0.5}, {"b": 0.25}, overlaps=False)
     4.25
     """
     wire = _Wire()
     now = wire.send(0.0, gathers.get(REST, 0.0))
-    now = _pass(now, [(run.block, run.forward) for run in runs], gathers, {}, wire, how)
-    now = wire.send(now, gathers.get(REST, 0.0)) if how.rest_again else now
-    now = _pass(now, [(run.block, run.backward) for run in reversed(runs)], gathers, scatters, wire, how)
+    now = _pass(now, [(run.block, run.forward) for run in runs], gathers, {}, wire, overlaps=overlaps)
+    now = _pass(now, [(run.block, run.backward) for run in reversed(runs)], gathers, scatters, wire, overlaps=overlaps)
     return max(now, wire.send(now, scatters.get(REST, 0.0)))
 
 
@@ -94,7 +90,7 @@ class _Wire:
 
 def _pass(
     now: float, runs: Sequence[tuple[str, float]], gathers: Mapping[str, float], scatters: Mapping[str, float],
-    wire: _Wire, how: Schedule,
+    wire: _Wire, *, overlaps: bool,
 ) -> float:  # fmt: skip
     """When a pass over runs has computed; their scatters may still be under way."""
     blocks = [block for block, _ in runs if block]
@@ -105,12 +101,12 @@ def _pass(
                 there[block] = wire.send(now, gathers.get(block, 0.0))
             now = max(now, there[block])
         ahead = next((other for other in blocks if other not in there), None)
-        if how.overlaps and ahead:
+        if overlaps and ahead:
             there[ahead] = wire.send(now, gathers.get(ahead, 0.0))
         now += seconds
         if block in scatters and block:
             done = wire.send(now, scatters[block])
-            now = now if how.overlaps else done
+            now = now if overlaps else done
     return now
 
 
@@ -123,12 +119,10 @@ class _ShardedParts:
         counted = cost(workload)
         by_block = catalogue.framework(compute.resolved.framework).exchange.grouping == "buckets"
         on_gpu = compute.resolved.device == "cuda"
-        self.schedule = Schedule(by_block and on_gpu and method.overlap, rest_again=not by_block)
-        self.runs = _runs(counted, workload, compute.layers) if by_block else [Run(REST, 1.0, 1.0)]
-        self.collectives = {
-            block: [self._half(bytes_) for bytes_ in parts]
-            for block, parts in (_blocks(counted, workload) if by_block else _arrays(workload)).items()
-        }
+        self.overlaps = by_block and on_gpu and method.overlap
+        self.runs = _runs(counted, workload, compute.layers) if by_block else [Run(WHOLE, 1.0, 1.0)]
+        parts = _blocks(counted, workload) if by_block else _arrays(workload, compute.resolved.recompute)
+        self.collectives = {block: [self._half(bytes_) for bytes_ in each] for block, each in parts.items()}
         ranks = layout.workers // layout.machines
         slower = 1.0 if ranks in compute.beside else compute.sharded_slower
         self.slowdown = slower * compute.slowdown(ranks, layout.machines, 1)
@@ -152,8 +146,8 @@ class _ShardedParts:
         update = own.update * slow / workers if own.sharded_update is None else own.sharded_update * compute
         runs = [Run(run.block, run.forward * forward, run.backward * backward) for run in self.runs]
         seconds = {block: wires * sum(each.seconds for each in parts) for block, parts in self.collectives.items()}
-        whole = ended(runs, seconds, seconds, self.schedule)
-        times = {block: 3 if block or self.schedule.rest_again else 2 for block in seconds}
+        whole = ended(runs, seconds, seconds, overlaps=self.overlaps)
+        times = {block: 2 if block == REST else 3 for block in seconds}
         sent = [(each, times[block]) for block, parts in self.collectives.items() for each in parts]
         return StepPrediction(
             layout=self.layout, seconds=whole + update, low=whole, high=whole,
@@ -170,10 +164,26 @@ def _blocks(counted: NetworkCost, workload: Workload) -> dict[str, list[float]]:
     return {block: [float(bytes_)] for block, bytes_ in block_parameters(counted, workload).items() if bytes_}
 
 
-def _arrays(workload: Workload) -> dict[str, list[float]]:
-    """The bytes of every weight, each gathered for itself."""
+def _arrays(workload: Workload, recompute: bool) -> dict[str, list[float]]:
+    """The bytes of every weight: those that backward needs again, and the rest."""
+    again = gathered_again(workload, recompute)
     weights = {weight.name: weight.shape for op in workload.operations for weight in op.weights}
-    return {REST: [float(BYTES * size(shape)) for shape in weights.values()]}
+    arrays: dict[str, list[float]] = {REST: [], WHOLE: []}
+    for name, shape in weights.items():
+        arrays[WHOLE if name in again else REST].append(float(BYTES * size(shape)))
+    return arrays
+
+
+def gathered_again(workload: Workload, recompute: bool) -> set[str]:
+    """The weights that the gradient of an input is computed with, and those that blocks are computed once more with."""
+    learns, once = learning(workload.operations), ADDED if recompute else ADDED + SPREAD
+    needing = [op for op in workload.operations if op.kind not in once and any(learns[name] for name in op.inputs)]
+    needed = {weight.name for op in needing for weight in op.weights if weight.role != "bias"}
+    for block, operations in itertools.groupby(workload.operations, lambda op: op.block):
+        weights = [weight for op in operations for weight in op.weights if block and recompute]
+        # What is added last is in the block's output, which is there.
+        needed |= {weight.name for weight in weights if weight.role != "bias" or weight != weights[-1]}
+    return needed
 
 
 def _runs(counted: NetworkCost, workload: Workload, backward: Mapping[str, float]) -> list[Run]:

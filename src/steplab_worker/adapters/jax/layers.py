@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from steplab_worker.adapters import _channels_last as last
 from steplab_worker.graph import INPUT, Graph, Layer, Segment, Shape, size
@@ -18,6 +19,7 @@ from steplab_worker.weights import Key
 Arrays = Dict[Key, Any]
 Weights = Dict[str, Any]  # those of one layer, by name
 Call = Callable[..., Any]  # of (weights, context, inputs…)
+KEPT = "kept"  # by backward, of a network whose blocks are recomputed
 ACTIVATIONS: Dict[str, Callable[[Any], Any]] = {
     "relu": jax.nn.relu,
     "tanh": jnp.tanh,
@@ -90,7 +92,10 @@ class Network:
             values[layer.name] = self.calls[layer.name](own, context, *inputs)
 
     def _recomputed(self, weights: Arrays, buffers: Arrays, samples: Any, key: Any) -> Tuple[Any, Arrays]:
-        """The same in training, of whose blocks backward finds the inputs only (T. Chen et al., arXiv:1604.06174)."""
+        """The same in training, of whose blocks backward finds the inputs only (T. Chen et al., arXiv:1604.06174).
+
+        All that it finds has the name KEPT, for those who put the whole under a policy of their own.
+        """
         values, changed = {INPUT: samples}, {}
         for segment in self.segments:
             run = partial(self._segment, segment)
@@ -100,14 +105,17 @@ class Network:
                 [values[name] for name in segment.inputs],
                 key,
             )
-            values.update(zip(segment.outputs, outputs))
+            values.update(zip(segment.outputs, [checkpoint_name(output, KEPT) for output in outputs]))
             changed.update(new)
         return values[self.graph.layers[-1].name].astype(jnp.float32), {**buffers, **changed}
 
     def _segment(self, segment: Segment, weights: Arrays, buffers: Arrays, inputs: List[Any], key: Any) -> Any:
         """What a segment gives, and its new buffers."""
         context, values = Context(True, key), dict(zip(segment.inputs, inputs))
-        self._run(segment.layers, weights, buffers, context, values)
+        for layer in segment.layers:
+            self._run([layer], weights, buffers, context, values)
+            if not segment.block:
+                values[layer.name] = checkpoint_name(values[layer.name], KEPT)
         return [values[name] for name in segment.outputs], context.buffers
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
-from steplab_worker.adapters.jax.layers import Arrays
+from steplab_worker.adapters.jax.layers import KEPT, Arrays
 from steplab_worker.adapters.jax.mesh import AXIS, by_rank, globally, locally, over_ranks
 from steplab_worker.adapters.jax.step import Step
 from steplab_worker.graph import size
@@ -78,6 +78,8 @@ class Shards:
 
     def program(self, laid_out: Callable[[Any], Any]) -> Any:
         """One whole iteration over all ranks: loss, weights, moments, and what is the rank's own."""
+        # One that keeps what may be would keep it of recomputed blocks, too.
+        policy = jax.checkpoint_policies.save_only_these_names(KEPT) if self.step.net.recompute else _kept
 
         def run(trained: Any, moments: Any, own: Any, batch: Any, number: Any) -> Any:
             buffers, sums = jax.tree.map(lambda array: array[0], own)
@@ -86,7 +88,7 @@ class Shards:
             def loss(parts: Arrays) -> Any:
                 return self.step.loss(self._gathered(parts), buffers, laid_out(batch), key)
 
-            gradient = jax.value_and_grad(jax.checkpoint(loss, policy=_kept), has_aux=True)
+            gradient = jax.value_and_grad(jax.checkpoint(loss, policy=policy), has_aux=True)
             (value, buffers_after), gradients = gradient(trained)
             mean = jax.tree.map(lambda total: total / self.mesh.size, gradients)
             trained, moments = self.step.update(trained, moments, mean)
