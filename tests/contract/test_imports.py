@@ -19,7 +19,7 @@ LAZY_ON_PRINCIPLE = ("steplab/cli/", "steplab/api/")
 # Elsewhere: who imports lazily, and why. A cycle is no reason; the first test would find it.
 REASONS = {
     "steplab/__main__.py": "an interrupt is answered before anything large is imported",
-    "steplab/analysis/scaling/imbalance_regression.py": "statsmodels is slow to load, and few studies need it",
+    "steplab/analysis/scaling/imbalance_regression.py": "SciPy's linear algebra is slow to load; few studies need it",
     "steplab/store/brief.py": "counting trials needs no NumPy",
     "steplab/store/cache.py": "counting trials needs no PyArrow",
     "steplab/store/source.py": "a plain table needs no record store",

@@ -261,3 +261,9 @@ def test_work_that_is_shared_among_workers_is_held_near_a_power_of_minus_one():
     y = (0.001 + 1e-4 * X["batch_size"]) / X["workers"]
     model = Generic(intrinsic="batch_size", extrinsic="workers").fit(X, y)
     assert model.expression_.scale["workers"] == pytest.approx(-1, abs=0.02)  # of noise-free rows
+
+
+def test_a_target_of_zeros_is_refused():
+    X = pd.DataFrame({"size": np.arange(1.0, 13.0)})
+    with pytest.raises(ModelError, match="the target is 0 in every row"):
+        Generic(intrinsic=("size",)).fit(X, np.zeros(12))

@@ -51,3 +51,16 @@ def test_forests_are_flat_beyond_the_range_and_support_vectors_go_on():
     forest, machine = (load_model_class(name)(**ROLES).fit(X, y) for name in ("random-forest", "svr"))
     assert forest.predict(far) == forest.predict(edge)
     assert machine.predict(far) > machine.predict(edge)
+
+
+@pytest.mark.parametrize("name", ["svr", "random-forest"])
+def test_intervals_of_a_large_table_are_calibrated_on_all_of_it(monkeypatch, name):
+    Model = load_model_class(name)
+    monkeypatch.setattr(Model, "most_rows", 150)
+    rng = np.random.default_rng(0)
+    size = rng.uniform(1, 100, 900)
+    y = 0.01 * size * np.exp(np.where(size < 40, 0.01, 0.1) * rng.standard_normal(900))
+    train, test = slice(0, 600), slice(600, None)
+    X = pd.DataFrame({"size": size})
+    low, high = np.asarray(Model(intrinsic=("size",)).fit(X[train], y[train]).predict_interval(X[test]))[:2]
+    assert np.mean((low <= y[test]) & (y[test] <= high)) >= 0.85

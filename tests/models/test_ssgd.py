@@ -105,3 +105,18 @@ def test_it_needs_workers_or_batch():
     X, total = study("none")
     with pytest.raises(ModelError, match="needs column 'workers' or 'batch_size'"):
         SSGD(intrinsic=("t_u",)).fit(X, total)
+
+
+@pytest.mark.parametrize("target", ["throughput", "memory_bytes", "t_iter"])
+def test_phases_explain_a_step_and_nothing_else(target):
+    X, total = study("none")
+    y = {"throughput": X["batch_size"] * X["workers"] / total, "t_iter": total}.get(target, 1e9 + 1e6 * X["batch_size"])
+    model = SSGD(extrinsic=("batch_size", "workers")).fit(X, pd.Series(y, name=target))
+    assert ("t_f" in model.laws_[""]) == (target == "t_iter")
+    assert 0.5 < np.median(model.predict(X) / y) < 2
+
+
+def test_other_phases_do_not_explain_a_phase():
+    X, _ = study("none")
+    model = SSGD(extrinsic=("batch_size", "workers")).fit(X.drop(columns="t_io"), X["t_io"])
+    np.testing.assert_allclose(model.predict(X), X["t_io"], rtol=0.01)

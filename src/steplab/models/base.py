@@ -38,7 +38,7 @@ from steplab.models.held_out.extrapolation import (
 from steplab.models.held_out.folds import folds
 from steplab.models.held_out.intervals import excess
 from steplab.models.parameter import Parameter
-from steplab.models.refusals import NotFitted
+from steplab.models.refusals import NotFitted, Possible, expect_possible
 from steplab.models.saved_parts import bounds, numbers, require_different, require_finite, strings
 
 __all__ = ["Array", "Inside", "Parameter", "PerformanceModel", "folds", "numbers"]
@@ -48,6 +48,7 @@ FORMAT = "steplab-model"
 # columns of an array), `growth` (rates at which intervals widen outside; without it by a fixed rule), `setting` (what
 # the study held fixed).
 VERSION = 1
+MOST_COLUMNS = 100_000  # of a saved model
 ROLE_OPTIONS = ("intrinsic", "categorical", "extrinsic")
 
 Array = np.ndarray
@@ -73,6 +74,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     column_units_matter: ClassVar[str] = ""
     ignores_columns: ClassVar[str] = ""
     needs_positive_columns: ClassVar[str] = ""  # the base refuses negative values
+    possible_options: ClassVar[Possible] = {}  # the base refuses others
     needs_positive_target: ClassVar[str] = ""  # the model refuses others, or predicts them badly
     without_formula: ClassVar[str] = ""
     # Of scikit-learn's `check_estimator`: the checks that fail, each with its reason.
@@ -318,7 +320,11 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             self.feature_names_in_ = np.array(self.roles_.columns, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
             return
-        if type(of_array) is not int or not set(self.roles_.columns) <= set(array_names(of_array)):
+        if (
+            type(of_array) is not int
+            or not 0 < of_array <= MOST_COLUMNS
+            or not set(self.roles_.columns) <= set(array_names(of_array))
+        ):
             raise ValueError("the number of columns is damaged")
         self.n_features_in_ = of_array
 
@@ -336,6 +342,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return frame.iloc[order].reset_index(drop=True), target[order], group_codes(groups, order)
 
     def _learn(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
+        expect_possible(self, self.possible_options)
         needed = max(3, self._rows_needed(frame))
         if len(y) < needed:
             what = f"model {self.name()!r} needs at least {needed} rows and got {len(y)} (n_samples = {len(y)})"

@@ -13,11 +13,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
+from steplab.core.errors import ModelError
 from steplab.models.base import Parameter, PerformanceModel, folds
 from steplab.models.columns.roles import Names
 from steplab.models.formulas.expression import Expression
 from steplab.models.formulas.formula import Formula
 from steplab.models.held_out.extrapolation import Rows
+from steplab.models.refusals import Possible
 from steplab.models.solvers import parameter_intervals
 from steplab.models.solvers.penalty import SCAN, parse_penalty
 from steplab.models.solvers.power_search import search
@@ -41,6 +43,10 @@ class Generic(PerformanceModel):
         "check_regressors_no_decision_function": "it asks for 11 rows with four columns, and the check gives 10"
     }
 
+    possible_options: ClassVar[Possible] = {
+        "starts": range(10_001), "seed": range(2**32),
+    }  # fmt: skip
+
     expression_: Expression
     parameters_: list[Parameter]
     penalty_: Penalty
@@ -63,6 +69,8 @@ class Generic(PerformanceModel):
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
         choice = parse_penalty(self.penalty)
+        if not y.any():
+            raise ModelError("the target is 0 in every row", hint="there is nothing to explain")
         prepared = prepare(frame, y, self.roles_, self.levels_, self.loss, choice.penalty, self.form)
         point = search(prepared.problem, seed=self.seed, starts=self.starts)
         if choice.by_cross_validation:

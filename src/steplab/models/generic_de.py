@@ -17,6 +17,7 @@ from scipy.optimize import Bounds, differential_evolution
 from steplab.models.base import Parameter
 from steplab.models.columns.roles import Names
 from steplab.models.generic import Generic
+from steplab.models.refusals import Possible
 from steplab.models.solvers.penalty import parse_penalty
 from steplab.models.solvers.prepare import Prepared, prepare
 from steplab.models.solvers.varpro import LARGEST, Array, PowersPoint, Problem, mean_loss
@@ -35,6 +36,9 @@ class GenericDE(Generic):
     the source; with `typical` in typical units, so that units do not matter.
     """
 
+    possible_options: ClassVar[Possible] = {
+        "seeds": range(1, 1001), "maxiter": range(1, 100_001), "popsize": range(1, 1001), "units": ("typical", "table"),
+    }  # fmt: skip
     quick_options: ClassVar[Mapping[str, Any]] = {"seeds": 2, "maxiter": 25, "popsize": 4}
     array_options: ClassVar[Mapping[str, Any]] = {"seeds": 1, "maxiter": 5, "popsize": 2}
     failing_checks: ClassVar[Mapping[str, str]] = Generic.failing_checks

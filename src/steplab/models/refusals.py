@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from sklearn.exceptions import NotFittedError
 
-from steplab.core.errors import ModelError, SteplabError
+from steplab.core.errors import ModelError, SteplabError, allowed
+
+Possible = Mapping[str, range | tuple[str, ...]]  # what options may be: whole numbers, or texts
 
 
 class NotFitted(ModelError, NotFittedError):  # type: ignore[misc]  # scikit-learn ships no types
@@ -29,3 +31,13 @@ def refusals() -> Iterator[None]:
         raise WrongKind(str(error)) from error
     except ValueError as error:
         raise ModelError(str(error)) from error
+
+
+def expect_possible(model: object, options: Possible) -> None:
+    """Say so if an option is none of those that it may be."""
+    for name, possible in options.items():
+        value = getattr(model, name)
+        if value not in possible:
+            span = f"whole numbers from {possible[0]} to {possible[-1]}" if isinstance(possible, range) else ""
+            hint = f"allowed: {span}" if span else allowed(possible)
+            raise ModelError(f"{value!r} is not possible", where=f"option {name}", hint=hint)

@@ -23,10 +23,12 @@ from steplab.models.columns.meaning import BATCH, GLOBAL_BATCH, WORKERS, plain
 from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, number, op
 from steplab.models.formulas.step_composition import OVERLAPS, composed
-from steplab_worker.phases import EXCHANGE, LAYERED, PHASES
+from steplab.models.refusals import Possible
+from steplab_worker.phases import EXCHANGE, ITERATION, LAYERED, PHASES
 
 OFFERED = {"auto": 15, "compare": 0, "report": 30}
 LAWS = (*PHASES, "t_wait")  # waiting has a law of its own; t_c is then what is left of it
+ALIKE = (0.3, 1.2)  # a step's time over the sum of its phases
 # What a phase depends on: 1, batch b, b/N where the batch is that of all workers, b·N where one process
 # serves all workers, latency N − 1, bandwidth (N − 1)/N, 1 or b with several workers.
 REGRESSORS = {
@@ -52,20 +54,27 @@ def _regressor(name: str, b: Array, n: Array) -> Array:
     return np.asarray(regressors[name])
 
 
+def _alike(whole: Any, y: Array) -> bool:
+    """Whether a target of another name is a step's time: about what its phases add up to, overlapped or not."""
+    low, high = ALIKE
+    return bool(low * np.median(whole) <= np.median(y) <= high * np.median(whole))
+
+
 class SSGD(PerformanceModel):
     """The S-SGD model: `batch` and `workers` name columns; where they are not there, usual names are recognised.
 
     Combinations of categories have their own laws.
 
-    Where the table has phase columns (`t_io` … `t_u`), every phase is fitted by itself and `overlap` is one
-    of none, io, communication, both, or `auto`: whichever explains the target best. Without them the
-    iteration is one line plus the aggregation. Other numeric columns are not part of this model.
+    Where the table has phase columns (`t_io` … `t_u`) and the target is what they make up, every phase is fitted by
+    itself and `overlap` is one of none, io, communication, both, or `auto`: whichever explains the target best. Without
+    them the target is one line plus the aggregation. Other numeric columns are not part of this model.
     """
 
     fit_columns: ClassVar[tuple[str, ...]] = LAWS
     ignores_columns: ClassVar[str] = "numeric columns other than batch and workers are not part of it"
     without_formula: ClassVar[str] = "each combination of levels has laws of its own"
     array_options: ClassVar[Mapping[str, Any]] = {"batch": "x0"}
+    possible_options: ClassVar[Possible] = {"overlap": (*OVERLAPS, "auto")}
 
     laws_: dict[str, dict[str, Array]]
     overlap_: str
@@ -102,8 +111,10 @@ class SSGD(PerformanceModel):
         return np.array(cases, dtype=object)
 
     def _fit(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> None:
-        if self.overlap not in (*OVERLAPS, "auto"):
-            raise ModelError(f"overlap {self.overlap!r} is unknown", hint=allowed((*OVERLAPS, "auto")))
+        for option, usual in (("batch", "batch_size"), ("workers", "workers")):
+            if getattr(self, option) not in (usual, *self.roles_.numeric):
+                what = f"there is no column {getattr(self, option)!r}"
+                raise ModelError(what, where=f"option {option}", hint=allowed(self.roles_.numeric))
         measured = self._measured(frame, y)
         b, n = self._axes(frame)
         cases = self._cases(frame)
@@ -115,12 +126,13 @@ class SSGD(PerformanceModel):
         self.overlap_ = self._best_overlap(frame, y)
 
     def _measured(self, frame: pd.DataFrame, y: Array) -> dict[str, Array]:
-        """Phases where the table has all of them, otherwise the target as the only one."""
+        """Phases where the table has all of them and they make up the target, otherwise the target as the only one."""
         have = [c for c in LAWS if c in frame.columns and np.isfinite(frame[c].to_numpy(float)).all()]
         if {*LAYERED, EXCHANGE} <= set(have):
             zero = np.zeros(len(y))
             phases = {c: frame[c].to_numpy(float) if c in have else zero for c in LAWS}
-            return phases | {"t_c": np.maximum(phases["t_c"] - phases["t_wait"], 0.0)}
+            if self.target_ == ITERATION or (self.target_ not in LAWS and _alike(sum(phases[c] for c in PHASES), y)):
+                return phases | {"t_c": np.maximum(phases["t_c"] - phases["t_wait"], 0.0)}
         return {"total": y}
 
     def _best_overlap(self, frame: pd.DataFrame, y: Array) -> str:

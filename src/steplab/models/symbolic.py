@@ -14,6 +14,7 @@ from steplab.models.columns.roles import Names
 from steplab.models.formulas.formula import Formula, Node, column, level, number, op
 from steplab.models.formulas.level_factors import Factors, level_factors, multiplier
 from steplab.models.held_out.ranges import upper_ranges
+from steplab.models.refusals import Possible
 from steplab.models.solvers.symbolic_search import expressions, refitted, sane
 
 # Its search takes seconds at each border: `auto` tries it only if it is named.
@@ -36,6 +37,9 @@ class Symbolic(PerformanceModel):
     )
     # The search takes minutes, and finds chance among many columns.
     most_columns_in_auto: ClassVar[int | None] = 3
+    possible_options: ClassVar[Possible] = {
+        "evaluations": range(1, 10**8 + 1), "candidates": range(1, 1001),
+    }  # fmt: skip
     quick_options: ClassVar[Mapping[str, Any]] = {"evaluations": 5_000, "candidates": 2}
 
     tree_: Node

@@ -74,3 +74,19 @@ def test_a_factor_that_varied_and_is_left_out_is_named():
     chosen = choose(frame, None, Roles((), (), ("workers",)), factors=("workers", "threads"))
     assert any(note.startswith("left out, though varied: threads") for note in chosen.notes)
     assert not any("left out" in note for note in choose(frame, None, Roles((), (), ("workers", "threads"))).notes)
+
+
+def test_replicates_of_a_plain_table_are_groups():
+    groups = choose(FRAME, "t_f", Roles(("filters",), ("kind",), ())).groups
+    assert groups.tolist() == [0, 1, 2, 1]
+    assert choose(FRAME[:3], "t_f", Roles(("filters",), (), ())).groups is None  # none repeats
+
+
+def test_a_target_of_zeros_is_refused():
+    with pytest.raises(TableError, match="column 't_h2d' is 0 in every row"):
+        choose(FRAME.assign(t_h2d=0.0), "t_h2d", Roles())
+
+
+def test_numbers_that_no_square_is_of_are_refused():
+    with pytest.raises(TableError, match="column 'filters' holds numbers above 1e"):
+        choose(FRAME.assign(filters=FRAME["filters"] * 1e300), "t_iter", Roles(("filters",), (), ()))

@@ -13,6 +13,7 @@ from steplab.models.columns.roles import Roles, infer_roles
 from steplab.models.columns.setting import Setting, setting_of
 
 DEFAULT_TARGET = "t_iter"
+LARGEST = 1e100  # squares and products of larger numbers are none
 # A text column with more levels than this names rows rather than a factor.
 MOST_LEVELS = 20
 
@@ -110,8 +111,19 @@ def _complete(frame: pd.DataFrame, target: str, roles: Roles, group: str | None,
         notes.append(f"{repeats} {rows} a configuration: replicates")
     else:
         notes.append(ONE_ROW)
+    for column in (*roles.numeric, target):
+        if float(kept[column].abs().max()) > LARGEST:
+            raise TableError(f"column {column!r} holds numbers above {LARGEST:g}", hint="give it in another unit")
+    if not kept[target].any():
+        raise TableError(
+            f"column {target!r} is 0 in every row", hint="there is nothing to explain: name another target"
+        )
     below = int((kept[target] <= 0).sum())
     if below:
         notes.append(f"{below} values of {target!r} are zero or negative; they have no relative error")
-    groups = pd.factorize(kept[group])[0] if group in kept.columns else None
+    groups = None
+    if group in kept.columns:
+        groups = pd.factorize(kept[group])[0]
+    elif repeats:
+        groups = kept.groupby(list(roles.columns), sort=False).ngroup().to_numpy()
     return Chosen(kept.drop(columns=target), kept[target].astype(float), roles, groups, tuple(notes))

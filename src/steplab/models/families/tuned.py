@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from steplab.models.base import Array, PerformanceModel, folds, numbers
@@ -17,6 +18,11 @@ TUNING_FOLDS = 3
 # scikit-learn would check options and rows again for each of thousands of small trees: a quarter of their time.
 UNCHECKED = {"skip_parameter_validation": True, "assume_finite": True}
 Setting = dict[str, float]
+
+
+def _drawn(rows: int, most: int, seed: int) -> NDArray[np.int64]:
+    """All rows, or as many as may be, drawn by chance: rows are in the order of their values."""
+    return np.sort(np.random.default_rng(seed).permutation(rows)[:most]) if rows > most else np.arange(rows)
 
 
 class TunedModel(PerformanceModel):
@@ -54,9 +60,7 @@ class TunedModel(PerformanceModel):
         self.encoding_ = encoding(frame, self.roles_.numeric, self.levels_)
         self.scale_ = target_scale(y)
         X, z = self.encoding_.matrix(frame), self.scale_.forward(y)
-        rows = np.arange(len(z))
-        if len(z) > self.most_rows:
-            rows = np.sort(np.random.default_rng(0).permutation(len(z))[: self.most_rows])
+        rows = _drawn(len(z), self.most_rows, seed=0)
         group = None if groups is None else groups[rows]
         self.setting_ = self._known_setting or self._best_setting(X[rows], z[rows], group)
         self.learned_ = self._train(X[rows], z[rows], self.setting_)
@@ -64,9 +68,7 @@ class TunedModel(PerformanceModel):
     def _best_setting(self, X: Array, z: Array, groups: Array | None) -> Setting:
         if len(self.settings) == 1:
             return self.settings[0]
-        rows = np.arange(len(z))
-        if len(z) > self.tuning_rows:
-            rows = np.sort(np.random.default_rng(1).permutation(len(z))[: self.tuning_rows])
+        rows = _drawn(len(z), self.tuning_rows, seed=1)
         X, z, groups = X[rows], z[rows], None if groups is None else groups[rows]
         predicted = np.full((len(self.settings), len(z)), np.nan)
         settings = [setting | self.quick for setting in self.settings]
@@ -84,7 +86,7 @@ class TunedModel(PerformanceModel):
     def _held_out(self, frame: pd.DataFrame, y: Array, groups: Array | None) -> Array:
         """Refits with the chosen setting: choosing again in each fold costs much and changes little."""
         X, z = self.encoding_.matrix(frame), self.scale_.forward(y)
-        rows = np.arange(len(z))[: self.most_rows]
+        rows = _drawn(len(z), self.most_rows, seed=0)
         predicted = np.full(len(z), np.nan)
         group = None if groups is None else groups[rows]
         out = self._out_of_fold(X[rows], z[rows], group, self.setting_, self.interval_folds)

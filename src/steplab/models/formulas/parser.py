@@ -71,7 +71,11 @@ def _node(tree: ast.expr, columns: set[str], quoted: Mapping[str, str], depth: i
         return inner(tree.operand)
     if isinstance(tree, ast.Call):
         return op(_function(tree), *(inner(argument) for argument in tree.args))
-    raise _wrong(f"{ast.unparse(tree)!r} is not arithmetic")
+    try:
+        part = f"{ast.unparse(tree)!r}"
+    except RecursionError:
+        part = "a part of it"
+    raise _wrong(f"{part} is not arithmetic")
 
 
 def _constant(value: object) -> Node:

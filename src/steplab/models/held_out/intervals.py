@@ -79,7 +79,13 @@ class Conformal:
         power, floor = float(document["power"]), float(document["floor"])
         conformal = cls(power, floor, int(document["rows"]), scores, bool(document["positive"]))
         numbers = (conformal.power, conformal.floor, *scores)
-        if not scores or not all(map(math.isfinite, numbers)) or conformal.rows < 1 or list(scores) != sorted(scores):
+        if (
+            not scores
+            or not all(map(math.isfinite, numbers))
+            or conformal.rows < 1
+            or list(scores) != sorted(scores)
+            or not 0 <= power <= 1
+        ):
             raise ValueError("the interval's scores are damaged")
         return conformal
 

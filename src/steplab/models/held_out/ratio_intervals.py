@@ -88,6 +88,7 @@ class RatioConformal:
         if (
             not scores
             or not finite
+            or not 0 <= power <= 1
             or min(typical, smallest, largest) <= 0
             or interval.rows < 1
             or list(scores) != sorted(scores)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from statsmodels.regression.linear_model import OLS
+from scipy.linalg import solve_triangular
+from scipy.special import stdtrit
 
 Array = NDArray[np.float64]
+ALONE = 1e-10  # a share of the leverage: what no other cluster tells
 
 
 def independent(matrix: Array) -> list[int]:
@@ -32,13 +34,36 @@ def least_squares(matrix: Array, y: Array, groups: Array | None) -> tuple[Array,
     """
     # Unit norms: products of large columns would otherwise spoil the conditioning and the test for rank.
     norms = np.sqrt((matrix**2).sum(axis=0))
-    result = OLS(y, matrix / norms).fit()
-    clusters = len(y) if groups is None else len(np.unique(groups))
-    if clusters <= matrix.shape[1]:
-        return np.asarray(result.params) / norms, np.full(matrix.shape[1], np.nan), False
+    rows, width = matrix.shape
+    basis, triangle = np.linalg.qr(matrix / norms)
+    values = solve_triangular(triangle, basis.T @ y)
+    clusters = rows if groups is None else len(np.unique(groups))
+    if clusters <= width:
+        return values / norms, np.full(width, np.nan), False
+    residual = y - basis @ (basis.T @ y)
+    moved = np.eye(width) * np.sqrt(residual @ residual / (rows - width))
     if groups is not None:
-        result = result.get_robustcov_results("cluster", groups=groups, use_correction=True, df_correction=True)
-    # A robust variance may come out below 0 where clusters are few: such a coefficient is not determined.
-    with np.errstate(invalid="ignore"):
-        interval = np.asarray(result.conf_int(0.05))
-    return np.asarray(result.params) / norms, (interval[:, 1] - interval[:, 0]) / 2 / norms, True
+        moved = _moved_without_each(basis, residual, groups)
+    errors = np.sqrt((solve_triangular(triangle, moved) ** 2).sum(axis=1))
+    return values / norms, float(stdtrit(clusters - width, 0.975)) * errors / norms, True
+
+
+def _moved_without_each(basis: Array, residual: Array, groups: Array) -> Array:
+    """How far the coefficients in an orthonormal basis move when each cluster is left out: the jackknife's errors.
+
+    The usual sandwich is too small where clusters are few: with five of them its 95 % intervals hold in 85 % of cases,
+    the jackknife's in 96 % (CV3 of J. MacKinnon, M. Nielsen, M. Webb, "Cluster-robust inference: a guide to empirical
+    practice", J. Econometrics 232, 2023).
+    """
+    order = np.argsort(groups, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+    moved = [_moved(basis[part], residual[part]) for part in parts]
+    return np.asarray(np.column_stack(moved) * np.sqrt((len(parts) - 1) / len(parts)))
+
+
+def _moved(basis: Array, residual: Array) -> Array:
+    """The same for one cluster; of what it alone tells, nothing."""
+    scores = basis.T @ residual
+    if len(residual) > basis.shape[1]:
+        return np.asarray(np.linalg.pinv(np.eye(basis.shape[1]) - basis.T @ basis, rcond=ALONE) @ scores)
+    return np.asarray(basis.T @ (np.linalg.pinv(np.eye(len(residual)) - basis @ basis.T, rcond=ALONE) @ residual))

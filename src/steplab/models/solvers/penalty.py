@@ -10,6 +10,7 @@ from steplab.models.solvers.varpro import Penalty
 
 HINT = "write none, l1:0.01, l2:0.001, l2:coef=0.001,power=0.1 or l2:cv"
 # λ from weak to strong, as the source scanned it (MMU thesis, chapter 4).
+STRONGEST = 1e9  # beyond it nothing is left of a coefficient
 SCAN = tuple(10.0**k for k in range(-6, 2))
 
 
@@ -26,8 +27,8 @@ def _strength(text: str, whole: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise ModelError(f"penalty {whole!r}: λ = {text!r} is not a number of at least 0", hint=HINT)
+    if not 0 <= value <= STRONGEST:
+        raise ModelError(f"penalty {whole!r}: λ = {text!r} is not a number from 0 to {STRONGEST:g}", hint=HINT)
     return value
 
 
