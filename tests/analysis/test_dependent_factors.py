@@ -96,3 +96,19 @@ def test_without_a_batch_size_one_falling_series_decides_so_that_no_efficiency_e
     analysis = analyse(pd.DataFrame(rows).assign(batch_size=np.nan, throughput=np.nan), ["network", "workers"])
     assert max(group.efficiency or 0.0 for group in analysis.groups) <= 1.0
     assert "Steps get shorter with more workers in 1 of 3 series" in analysis.assumption
+
+
+def test_of_factors_that_follow_from_each_other_one_stays() -> None:
+    pairs = [("sgd", 0.1, "a"), ("adam", 0.001, "b")]
+    rows = [
+        {"optimizer": o, "learning_rate": r, "label": n, "batch_size": b} for (o, r, n), b in product(pairs, [8, 16])
+    ]
+    frame = pd.DataFrame(rows)
+    assert names(frame.drop(columns="label")) == [("learning_rate", "optimizer")]
+    assert names(frame) == [("learning_rate", "optimizer"), ("label", "optimizer")]
+
+
+def test_what_follows_from_a_dependent_factor_follows_still() -> None:
+    layouts = [(1, 1, "inside"), (2, 1, "inside"), (4, 2, "net"), (8, 2, "net"), (16, 4, "net"), (32, 4, "net")]
+    frame = pd.DataFrame(layouts, columns=["workers", "nodes", "wire"])
+    assert names(frame) == [("nodes", "workers"), ("wire", "nodes")]

@@ -78,3 +78,23 @@ def test_what_only_one_study_has_is_named() -> None:
     found = difference(whole, part)
     assert [levels["batch_size"] for levels in found.only_before] == [1, 2]
     assert (len(found.changes), found.only_after) == (2, ())
+
+
+def of_times(*times: float) -> Side:
+    rows = [{"status": "ok", "batch_size": 8, "replicate": at, "t_iter": time} for at, time in enumerate(times)]
+    return Side(pd.DataFrame(rows), ("batch_size",))
+
+
+def test_what_may_be_no_change_is_not_too_slow() -> None:
+    found = difference(of_times(10.0, 10.1, 10.2), of_times(10.22, 10.47, 10.42), 0.0)
+    assert found.overall is not None and found.overall.low is not None
+    assert (found.overall.low < 1, found.overall.verdict, found.too_slow) == (True, "", False)
+
+
+def test_with_nothing_allowed_slower_is_too_slow() -> None:
+    rng, slower = np.random.default_rng(1), 0
+    for _ in range(60):
+        found = difference(side(rng, 0.01), side(rng, 0.01, slower=1.05), 0.0)
+        assert [change.too_slow for change in found.changes] == [change.verdict == "slower" for change in found.changes]
+        slower += found.too_slow
+    assert 0 < slower < 60

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from steplab.analysis.latency import inference
 from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis, analyse
 
@@ -91,3 +92,29 @@ def test_too_few_iterations_have_no_p99_and_say_so(analysed: Analysed) -> None:
         text.startswith("p99 is not known everywhere: it takes 100 iterations a trial, and there are 50")
         for text in told
     )
+
+
+def test_engines_of_many_settings_are_judged_at_once(
+    inferences: Callable[..., tuple[pd.DataFrame, pa.Table]],
+) -> None:
+    rng, studies, false = np.random.default_rng(2), 60, 0
+    for _ in range(studies):
+        equal = {
+            (engine, batch): [[float(0.01 * np.exp(0.02 * rng.standard_normal()))] for _ in range(8)]
+            for engine in "ab"
+            for batch in range(1, 16)
+        }
+        trials, iterations = inferences(equal)
+        found = inference(trials, FACTORS, iterations)
+        assert found is not None
+        false += any(latency.standing == "higher" for latency in found.latencies)
+    assert false <= 7  # 5 %, and what chance may add to that; judged setting by setting it were 20
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_single_trial_of_several_ranks_has_no_interval_of_its_latency(
+    inferences: Callable[..., tuple[pd.DataFrame, pa.Table]], workers: int
+) -> None:
+    trials, iterations = inferences({("a", 1): [times(0.01, 0.02)]})
+    found = inference(trials.assign(workers=workers, t_iter_low=0.0099, t_iter_high=0.0101), FACTORS, iterations)
+    assert found is not None and (found.lowest.p50.ends is None) == (workers > 1)

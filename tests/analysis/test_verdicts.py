@@ -128,3 +128,10 @@ def test_without_a_batch_size_there_are_no_samples_per_second() -> None:
     assert "samples/s" in words(study({"batch_size": [1], "workers": [1, 2]}, cores))
     unknown = words(study({"workers": [1, 2]}, cores, batch_size=float("nan")))
     assert "The shortest step takes" in unknown and "highest throughput" not in unknown
+
+
+def test_a_number_with_many_digits_and_levels_is_judged_by_its_ends() -> None:
+    rates = np.random.default_rng(3).uniform(0.001, 0.1, 15).tolist()
+    found = study({"learning_rate": rates}, lambda cell: 0.01 + cell["learning_rate"], replicates=3)
+    (effect,) = found.verdicts.designed.main
+    assert effect.differs and effect.ratio == pytest.approx((0.01 + max(rates)) / (0.01 + min(rates)), rel=0.1)

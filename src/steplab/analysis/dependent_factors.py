@@ -9,7 +9,7 @@ in several configurations, always with the same level of this one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +43,8 @@ def dependent_factors(trials: pd.DataFrame, factors: Sequence[str]) -> list[Depe
     cells = trials[varied].drop_duplicates()
     dependents: dict[str, Dependent] = {}
     for name in sorted(whole, key=lambda name: name not in OWN):
-        for other in (other for other in whole if other not in (name, *dependents, *OWN)):
+        kept = _followed(name, dependents)  # of two that follow from each other, one stays a factor
+        for other in (other for other in whole if other not in (name, *kept, *dependents, *OWN)):
             if _follows(cells, other, name):
                 dependents[other] = Dependent(other, name, _multiple(cells[other], cells[name]))
     return [dependents[name] for name in whole if name in dependents]
@@ -53,6 +54,15 @@ def independent(factors: Sequence[str], dependents: Sequence[Dependent]) -> list
     """The factors without those that follow from others."""
     left_out = {dependent.factor for dependent in dependents}
     return [name for name in factors if name not in left_out]
+
+
+def _followed(name: str, dependents: Mapping[str, Dependent]) -> list[str]:
+    """What a factor follows from, and what that follows from, and so on."""
+    followed: list[str] = []
+    while name in dependents:
+        name = dependents[name].follows
+        followed.append(name)
+    return followed
 
 
 def _follows(cells: pd.DataFrame, name: str, other: str) -> bool:

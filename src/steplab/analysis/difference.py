@@ -147,21 +147,16 @@ class _Estimate:
     def known(self) -> bool:
         return self.freedom > 0 and math.isfinite(self.error)
 
-    def beyond(self, border: float) -> float | None:
-        """The p-value of being no larger than a border; None where the noise is not known."""
+    def p(self, border: float = 0.0) -> float | None:
+        """The p-value of lying at a border, on either side of it; None where the noise is not known."""
         from scipy.special import stdtr
 
-        if not self.known:
+        if not self.known or not math.isfinite(border):
             return None
-        if self.error == 0:  # without noise any difference is sure
-            return float(self.mean <= border + 1e-12)
-        return float(stdtr(self.freedom, (border - self.mean) / self.error))
-
-    @property
-    def p(self) -> float | None:
-        """The p-value of no change."""
-        above = self.beyond(0.0)
-        return None if above is None else 1.0 if abs(self.mean) < 1e-12 else min(1.0, 2 * min(above, 1 - above))
+        if abs(self.mean - border) < 1e-12:
+            return 1.0
+        # Without noise any difference is sure.
+        return float(2 * stdtr(self.freedom, -abs(self.mean - border) / self.error)) if self.error else 0.0
 
 
 def _family(pairs: Sequence[tuple[Array, Array]]) -> list[_Estimate]:
@@ -188,16 +183,22 @@ def _family(pairs: Sequence[tuple[Array, Array]]) -> list[_Estimate]:
 
 
 def _judged(family: Sequence[_Estimate], allowed: float) -> list[_Estimate]:
-    """What is sure of each, all questions taken together."""
-    changed = holm([estimate.p for estimate in family])
+    """What is sure of each, all questions taken together; what is allowed is a border by the same rule as no change."""
     border = math.log1p(allowed) if math.isfinite(allowed) else math.inf
-    slow = holm([estimate.beyond(border) if math.isfinite(border) else None for estimate in family])
-    judged = []
-    for estimate, p, above in zip(family, changed, slow, strict=True):
-        sure = p is not None and p <= 1 - LEVEL
-        verdict = ("slower" if estimate.mean > 0 else "faster") if sure else ""
-        judged.append(replace(estimate, verdict=verdict, too_slow=above is not None and above <= 1 - LEVEL))
-    return judged
+    changed, apart = (_sure(family, at) for at in (0.0, border))
+    return [
+        replace(
+            estimate,
+            verdict=("slower" if estimate.mean > 0 else "faster") if real else "",
+            too_slow=far and estimate.mean > border,
+        )
+        for estimate, real, far in zip(family, changed, apart, strict=True)
+    ]
+
+
+def _sure(family: Sequence[_Estimate], border: float) -> list[bool]:
+    """Whether each is beyond doubt not at a border."""
+    return [p is not None and p <= 1 - LEVEL for p in holm([estimate.p(border) for estimate in family])]
 
 
 def _change(factors: dict[str, Level] | None, estimate: _Estimate, pair: tuple[Array, Array] | None) -> Change:

@@ -7,6 +7,7 @@ quantile is told only where at least one iteration is expected beyond it: p99 ta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -63,6 +64,11 @@ class Inference:
         return [engine for setting in self.settings for engine in setting.engines]
 
     @property
+    def pairs(self) -> int:
+        """The pairs of engines of one setting, of all settings: they are judged at once."""
+        return sum(math.comb(len(setting.engines), 2) for setting in self.settings)
+
+    @property
     def lowest(self) -> Latency:
         """The configuration with the lowest median latency."""
         return min(self.latencies, key=lambda latency: latency.p50.median)
@@ -84,8 +90,8 @@ def inference(trials: pd.DataFrame, factors: Sequence[str], iterations: pa.Table
     cells = configurations(trials[trials["kind"] == "infer"], factors)
     if not len(cells):
         return None
-    measured = _latencies(cells, iterations)
-    return Inference(tuple(_settings(measured, cells)))
+    unranked = Inference(tuple(_settings(_latencies(cells, iterations), cells)))
+    return Inference(tuple(replace(own, engines=_ranked(own.engines, unranked.pairs)) for own in unranked.settings))
 
 
 def _latencies(cells: Configurations, iterations: pa.Table) -> list[Latency]:
@@ -116,7 +122,7 @@ def _times(cells: Configurations, iterations: pa.Table) -> list[Array]:
 def _intervals(
     cells: Configurations, times: Sequence[Array], counts: Sequence[int], quantile: float
 ) -> list[Interval | None]:
-    """The quantile of each configuration over its trials; that of a single trial has an interval for p50 only."""
+    """The quantile of each configuration over its trials; that of a single trial has an interval for one rank's p50."""
     middle = quantile == 0.5
     enough = [at for at, count in enumerate(counts) if middle or count >= fewest(quantile)]
     # One that was measured, never one in between: it is what a share of the requests did not exceed.
@@ -125,20 +131,22 @@ def _intervals(
         np.array([np.quantile(times[row], quantile, method=method) for row in cells.members[at].tolist()])
         for at in enough
     ]
-    ends = [(cells.values(name)[cells.first] if middle else np.full(len(cells), np.nan)) for name in ENDS]
+    # Those of a trial are about its step, of which several ranks do more in the same time.
+    own = np.where(middle & (cells.workers == 1), 1.0, np.nan)
+    ends = [own * cells.values(name)[cells.first] for name in ENDS]
     within = [(float(ends[0][at]), float(ends[1][at])) for at in enough]
     known = dict(zip(enough, median_intervals(groups, within), strict=True)) if enough else {}
     return [known.get(at) for at in range(len(cells))]
 
 
 def _settings(latencies: Sequence[Latency], cells: Configurations) -> list[Setting]:
-    """The engines of each setting, ranked."""
+    """The engines of each setting."""
     shared = [name for name in cells.keys if name != ENGINE and not cells.rows[name].isna().any()]
     by_setting: dict[tuple[Level, ...], list[Latency]] = {}
     for latency in latencies:
         by_setting.setdefault(tuple(latency.factors[name] for name in shared), []).append(latency)
     return [
-        Setting(dict(zip(shared, levels, strict=True)), tuple(_ranked(engines)))
+        Setting(dict(zip(shared, levels, strict=True)), tuple(engines))
         for levels, engines in sorted(by_setting.items(), key=lambda pair: [_order(level) for level in pair[0]])
     ]
 
@@ -148,10 +156,10 @@ def _order(level: Level) -> tuple[bool, float, str]:
     return (True, 0.0, level) if isinstance(level, str) else (False, float(level), "")
 
 
-def _ranked(engines: Sequence[Latency]) -> list[Latency]:
+def _ranked(engines: Sequence[Latency], pairs: int) -> tuple[Latency, ...]:
     ordered = sorted(engines, key=lambda engine: engine.p50.median)
-    higher = surely_longer([engine.p50 for engine in ordered])
-    return [
+    higher = surely_longer([engine.p50 for engine in ordered], pairs)
+    return tuple(
         replace(engine, standing="lowest" if not at else "higher" if sure else "not told apart")
         for at, (engine, sure) in enumerate(zip(ordered, higher, strict=True))
-    ]
+    )

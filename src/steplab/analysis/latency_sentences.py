@@ -17,7 +17,7 @@ def latency_sentences(analysis: Analysis, inference: Inference) -> list[str]:
     varied = analysis.varied
     several = [setting for setting in inference.settings if len(setting.engines) > 1]
     told = [_lowest(inference, varied), _throughput(analysis, inference)]
-    told += [_order(setting, varied) for setting in several[:NAMED]]
+    told += [_order(setting, varied, inference.pairs) for setting in several[:NAMED]]
     if len(several) > NAMED:
         told.append(f"The order of the engines in {len(several) - NAMED} more settings is in the section latency.")
     return [text for text in (*told, _too_few(inference)) if text]
@@ -43,25 +43,25 @@ def _throughput(analysis: Analysis, inference: Inference) -> str:
     return text
 
 
-def _order(setting: Setting, varied: Sequence[str]) -> str:
+def _order(setting: Setting, varied: Sequence[str], pairs: int) -> str:
     """The engines of a setting by their median latency, and whether the tail changes the winner."""
     own = [name for name in varied if name not in setting.factors]
     where = ", ".join(f"{name} {setting.factors[name]}" for name in varied if name in setting.factors)
     parts = [f"{_engine(engine, own)} {seconds(engine.p50.median)}{_doubt(engine)}" for engine in setting.engines]
     text = f"{f'With {where}' if where else 'By p50'}: {', '.join(parts)}."
-    return text + _tail(setting, own)
+    return text + _tail(setting, own, pairs)
 
 
 def _doubt(latency: Latency) -> str:
     return " (cannot be told from the first)" if latency.standing == "not told apart" else ""
 
 
-def _tail(setting: Setting, own: Sequence[str]) -> str:
+def _tail(setting: Setting, own: Sequence[str], pairs: int) -> str:
     """Who is lowest by p99, if that is surely another engine than by p50."""
     first, known = setting.engines[0], [engine.p99 for engine in setting.engines if engine.p99 is not None]
     if first.p99 is None or len(known) < len(setting.engines):
         return ""
-    if not surely_longer(known)[0]:
+    if not surely_longer(known, pairs)[0]:
         return ""
     at = min(range(len(known)), key=lambda at: known[at].median)
     p99 = f"{seconds(known[at].median)} against {seconds(first.p99.median)}"

@@ -39,7 +39,9 @@ def sentences(analysis: Analysis) -> list[Sentence]:
     """A few sentences that answer first: what a training reached, how long an inference takes, else what is fastest."""
     if not analysis.groups:
         advice = Sentence(analysis.noise.advice, "noise")
-        return [Sentence("No trial of this study has been measured.", "configurations"), advice]
+        finished = analysis.trials > analysis.failed + analysis.unsupported
+        told = "All measured times are zero." if finished else "No trial of this study has been measured."
+        return [Sentence(told, "configurations"), advice]
     answers: list[tuple[str, Evidence]] = [
         *_asked(analysis),
         *((text, "precision") for text in precision_sentences(analysis.precision, analysis.varied)),

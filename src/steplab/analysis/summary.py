@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations, configurations
-from steplab.analysis.statistics.differences import Difference, critical, difference
+from steplab.analysis.statistics.differences import critical, difference
 from steplab.analysis.statistics.intervals import Interval, median_intervals, ratio_error
 from steplab.analysis.utilisation import COLUMNS as WORK
 from steplab.analysis.utilisation import Utilisation, utilisation
@@ -112,25 +112,29 @@ def _with_speedups(groups: Sequence[Group], cells: Configurations) -> list[Group
     workers, series = cells.workers.tolist(), cells.series.tolist()
     alone = {own: group for group, own, count in zip(groups, series, workers, strict=True) if count == 1}
     questions = sum(count > 1 and own in alone for own, count in zip(series, workers, strict=True))
+    pool = replicates_freedom(groups)
     compared = []
     for group, own, count in zip(groups, series, workers, strict=True):
         base = alone.get(own)
         if base is None:
             compared.append(replace(group, workers=count))
             continue
-        speedup = throughput_ratio(group, base, questions) if count > 1 else Ratio(1.0, 1.0, 1.0)
+        speedup = throughput_ratio(group, base, questions, pool) if count > 1 else Ratio(1.0, 1.0, 1.0)
         compared.append(replace(group, speedup=speedup, efficiency=speedup.value / count, workers=count))
     return compared
 
 
-def throughput_ratio(group: Group, base: Group, questions: float) -> Ratio:
-    """The ratio of two throughputs, as one of several questions that are judged at once."""
-    difference = throughput_difference(group, base, questions)
-    return Ratio(difference.ratio, difference.low, difference.high)
+def replicates_freedom(groups: Sequence[Group]) -> float:
+    """The degrees of freedom of all replicates, which no comparison has more of."""
+    return float(sum(group.t_iter.n - 1 for group in groups))
 
 
-def throughput_difference(group: Group, base: Group, questions: float) -> Difference:
-    """The same with its verdict; independent errors add in squares on the log scale."""
-    known = ratio_error(group.t_iter, base.t_iter)
+def throughput_ratio(group: Group, base: Group, questions: float, pool: float) -> Ratio:
+    """The ratio of two throughputs, as one of several questions that are judged at once.
+
+    Independent errors add in squares on the log scale; `pool` is the degrees of freedom of all replicates.
+    """
+    known = ratio_error(group.t_iter, base.t_iter, pool)
     half = None if known is None else float(critical(known[1], questions)) * known[0]
-    return difference(math.log(group.rate / base.rate), half)
+    told = difference(math.log(group.rate / base.rate), half)
+    return Ratio(told.ratio, told.low, told.high)

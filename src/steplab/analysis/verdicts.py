@@ -18,6 +18,7 @@ from steplab.analysis.configurations import Configurations
 from steplab.analysis.confounded_factors import Independence, independence
 from steplab.analysis.effects.analysis import designed, with_verdicts
 from steplab.analysis.effects.findings import Designed, Effect
+from steplab.analysis.effects.layout import readable
 from steplab.analysis.frameworks import Comparison, framework_pairs, speed_measure
 from steplab.analysis.pairs import Pairs, speedups, verdict_of
 from steplab.analysis.precision import precision_verdicts
@@ -173,9 +174,10 @@ def _with_frameworks(effects: Sequence[Effect], overall: Sequence[Comparison]) -
 def _of_single_configurations(effects: Sequence[Effect], cells: Configurations, pairs: Pairs) -> list[Effect]:
     """Where one factor varies, its levels are configurations: their pairs decide."""
     name = effects[0].factor if effects else ""
-    at = {levels.get(name): position for position, levels in enumerate(cells.factors)}
-    if len(at) != len(cells):
+    exact = {levels[name]: position for position, levels in enumerate(cells.factors) if name in levels}
+    if len(exact) != len(cells):
         return list(effects)
+    at = {readable(level): position for level, position in exact.items()} | exact
     judged = []
     for effect in effects:
         difference = pairs.between(at[effect.level], at[effect.reference])

@@ -12,6 +12,7 @@ from scipy.optimize import curve_fit
 
 from steplab.analysis.scaling import laws as laws
 from steplab.analysis.scaling.series import Scaling, scaling
+from steplab.analysis.statistics.differences import critical
 
 WORKERS = (1, 2, 4, 8)
 REPETITIONS = 100
@@ -182,3 +183,27 @@ def test_more_numbers_of_workers_leave_degrees_of_freedom(synthetic: Callable[..
 def test_a_study_with_one_number_of_workers_has_no_series(synthetic: Callable[..., pd.DataFrame]) -> None:
     trials = synthetic(weak((2,)))
     assert scaling(trials, ["framework", "batch_size", "workers"]) == []
+
+
+def test_a_single_trial_beside_replicates_leaves_the_laws_without_interval(
+    synthetic: Callable[..., pd.DataFrame],
+) -> None:
+    noisy = synthetic(weak((1, 2), noise=0.05), replicates=5)
+    lost = noisy[(noisy["workers"] > 1) | (noisy["replicate"] == 0)]
+    lost.attrs["factors"] = noisy.attrs["factors"]
+    for trials, known in ((noisy, True), (lost, False)):
+        series = only(trials)
+        assert series.law is not None and series.power is not None and series.points[1].speedup is not None
+        told = [series.law.serial.low, series.power.low, series.points[1].speedup.low]
+        assert [low is not None for low in told] == [known] * 3
+
+
+def test_speedups_have_no_more_degrees_of_freedom_than_all_replicates(synthetic: Callable[..., pd.DataFrame]) -> None:
+    trials = synthetic(weak((1, 2, 4), noise=0.05), replicates=2)
+    series = only(trials)
+    errors = [point.t_iter.error for point in series.points]
+    for point, error in zip(series.points[1:], errors[1:], strict=True):
+        assert point.speedup is not None and point.speedup.low is not None and point.speedup.high is not None
+        assert error is not None and errors[0] is not None
+        half = np.log(point.speedup.high / point.speedup.low) / 2
+        assert half >= 0.999 * critical(3, 2) * np.hypot(error, errors[0])

@@ -128,13 +128,12 @@ def _slope(ok: pd.DataFrame, name: str) -> Slope:
     logged = bool((values > 0).all())
     moved = np.log(values) if logged else values
     spread = float(moved.std())
-    ends = (_readable(ok[name].min()), _readable(ok[name].max()))
+    ends = (readable(plain_level(ok[name].min())), readable(plain_level(ok[name].max())))
     return Slope(name, (moved - moved.mean()) / spread, spread, logged, *ends)
 
 
-def _readable(value: object) -> Level:
+def readable(level: Level) -> Level:
     """A level of a slope as sentences show it; random designs draw numbers with sixteen digits."""
-    level = plain_level(value)
     return float(f"{level:.4g}") if isinstance(level, float) else level
 
 

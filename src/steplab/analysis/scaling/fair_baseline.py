@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steplab.analysis.configurations import Configurations
-from steplab.analysis.summary import Group, Ratio, throughput_ratio
+from steplab.analysis.summary import Group, Ratio, replicates_freedom, throughput_ratio
 from steplab.core.trial import Level
 from steplab.core.units import ends
 
@@ -92,11 +92,12 @@ def fair_comparisons(cells: Configurations, groups: Sequence[Group]) -> list[Fai
 
 def fair_ratios(cells: Configurations, groups: Sequence[Group]) -> dict[tuple[int, int], Ratio]:
     """The ratios of throughputs, by the positions of several workers and of the one; a speed-up keeps its own."""
+    pool = replicates_freedom(groups)
     pairs = [(question.at, base) for question in _asked(cells) if (base := question.base(groups)) is not None]
     return {
         (at, base): _speedup(groups[at])
         if cells.series[at] == cells.series[base]
-        else throughput_ratio(groups[at], groups[base], len(pairs))
+        else throughput_ratio(groups[at], groups[base], len(pairs), pool)
         for at, base in pairs
     }
 

@@ -39,7 +39,7 @@ class Cells:
     variance: Array  # of a replicate as the median feels it, moderated; 0 where there is no trial or nothing tells it
     freedom: Array  # of the variances
     pool: float  # degrees of freedom of all replicates of the study
-    judged: bool = True  # False where nothing at all tells noise
+    judged: NDArray[np.bool_] | bool = True  # False for series whose noise nothing tells
 
     @cached_property
     def trials(self) -> Array:

@@ -154,7 +154,9 @@ def _gathered(cells: Configurations, members: Sequence[Sequence[int]]) -> laws.C
         y[at, columns], n[at, columns] = middle[own], size[own]
         variance[at, columns] = np.nan_to_num(noise.variance[own]) * worse[own]
         freedom[at, columns] = noise.freedom[own]
-    judged = not without_noise(cells.rows, cells.keys)
+    # A single trial beside replicates: nothing tells its noise, and it is not none.
+    lost = np.array([0 < np.isnan(noise.variance[own]).sum() < len(own) for own in members], dtype=bool)
+    judged = ~lost & (not without_noise(cells.rows, cells.keys))
     return laws.Cells(counts.astype(float), y, n, variance, freedom, noise.pool, judged)
 
 

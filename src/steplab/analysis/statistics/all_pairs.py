@@ -37,17 +37,22 @@ class AllPairs:
         freedom = np.array([1.0 if interval.freedom is None else interval.freedom for interval in intervals])
         return AllPairs(error, freedom, float(sum(interval.n - 1 for interval in intervals)))
 
-    def halves(self, at: int, others: Positions | slice = slice(None)) -> Array:
-        """By which log ratio others must differ from one of them to be told from it."""
+    def halves(self, at: int, others: Positions | slice = slice(None), questions: float = 0) -> Array:
+        """By which log ratio others must differ from one of them to be told from it.
+
+        `questions` are the pairs that are judged at once where those of others belong to them.
+        """
         errors, freedom = self.error[others], self.freedom[others]
         squares = np.stack([errors**2, np.full_like(errors, self.error[at] ** 2)], axis=-1)
         known = np.stack([freedom, np.full_like(freedom, self.freedom[at])], axis=-1)
-        pairs = len(self.error) * (len(self.error) - 1) / 2
+        pairs = max(questions, len(self.error) * (len(self.error) - 1) / 2)
         return np.asarray(critical(joint_freedom(squares, known, self.pool), pairs) * np.sqrt(squares.sum(axis=-1)))
 
 
-def surely_longer(times: Sequence[Interval]) -> list[bool]:
+def surely_longer(times: Sequence[Interval], questions: float = 0) -> list[bool]:
     """Whether each time is surely not the shortest of all; a single trial is told from nothing.
+
+    `questions` are all pairs that are judged at once, if there are others.
 
     >>> short, long = (Interval(t, 0.99 * t, 1.01 * t, 5, "moderated", error=0.005, freedom=20.0) for t in (1.0, 2.0))
     >>> surely_longer([long, short, short])
@@ -57,5 +62,5 @@ def surely_longer(times: Sequence[Interval]) -> list[bool]:
         return [False] * len(times)
     logs = np.log([interval.median for interval in times])
     shortest = int(np.argmin(logs))
-    halves = np.maximum(AllPairs.of(times).halves(shortest), ROUNDING)
+    halves = np.maximum(AllPairs.of(times).halves(shortest, questions=questions), ROUNDING)
     return [bool(sure) for sure in logs - logs[shortest] > halves]
