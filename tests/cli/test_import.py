@@ -144,3 +144,43 @@ def test_averages_without_noise_make_no_difference_sure(
 def test_a_number_of_hundreds_of_digits_is_a_word() -> None:
     assert level("9" * 400) == "9" * 400
     assert level(str(10**30)) == 1e30
+
+
+def refused(in_process: Callable[..., Any], *arguments: object) -> str:
+    ran = in_process("import", *arguments, "--out", "o")
+    assert ran.code == 1 and len(ran.err.splitlines()) == 1 and not Path("o").exists(), ran.err
+    return str(ran.err)
+
+
+@pytest.mark.parametrize("name", ["nodes", "ranks_per_node", "workers"])
+def test_what_is_no_count_is_refused(in_process: Callable[..., Any], tmp_path: Path, name: str) -> None:
+    (tmp_path / "t.csv").write_text(f"batch_size,{name},t_iter\n8,0,0.1\n8,2,0.2\n")
+    assert ": 0 is not a count; give whole numbers from 1 on" in refused(in_process, "csv", "t.csv")
+
+
+def test_tables_whose_factor_is_text_in_one_are_refused(in_process: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("batch_size,t_iter\n8,0.1\n16,0.2\n")
+    (tmp_path / "b.csv").write_text("batch_size,t_iter\nsmall,0.1\n")
+    told = refused(in_process, "csv", "a.csv", "b.csv")
+    assert "b.csv: column 'batch_size' holds text; in a.csv it holds numbers" in told
+
+
+def test_a_trace_of_another_age_is_read(in_process: Callable[..., Any], tmp_path: Path) -> None:
+    folder = profiled(tmp_path / "traces")
+    for path in folder.iterdir():
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"baseTimeNanoseconds": 10**400}))
+    assert in_process("import", "kineto", folder, "--out", "o").code == 0
+
+
+def test_names_that_are_not_utf8_are_written_or_refused(in_process: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "caf\udce9.csv").write_text("batch_size,t_iter\n8,0.1\n16,0.2\n")
+    assert r"the level \xff is not UTF-8 text" in refused(in_process, "csv", "caf\udce9.csv", "--set", "network=\udcff")
+    assert in_process("import", "csv", "caf\udce9.csv", "--out", "o").code == 0
+    assert r"caf\\xe9.csv" in Path("o/study.toml").read_text()
+    assert in_process("analyze", "o").code == 0
+
+
+def test_more_replicates_than_a_study_may_have_are_refused(in_process: Callable[..., Any], tmp_path: Path) -> None:
+    values = " ".join("1.0" for _ in range(10_001))
+    (tmp_path / "x.txt").write_text(f"PARAMETER workers\nPOINTS 1\nREGION step\nMETRIC t_iter\nDATA {values}\n")
+    assert "x.txt: a configuration has 10001 values; allowed: 10000" in refused(in_process, "extrap", "x.txt")

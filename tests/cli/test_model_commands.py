@@ -146,3 +146,49 @@ def test_an_awkward_spreadsheet_is_fitted(steplab, tmp_path, model):
     told = steplab("fit", path, "--target", "step_time_median", "--model", model, "--json")
     assert json.loads(told.stdout)["rows"] == 10
     assert "zero or negative" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("generic", "seed=-1"), ("generic", "starts=1000000000"), ("generic-de", "seeds=0"), ("generic-de", "units=x"),
+     ("generic-de", "popsize=1000000000"), ("symbolic", "candidates=0"), ("symbolic", "evaluations=-1"),
+     ("hybrid", "correct=maybe"), ("ssgd", "workers=nope"), ("ssgd", "overlap=some"), ("generic", "penalty=l1:1e308")],
+)  # fmt: skip
+def test_an_option_that_cannot_be_is_refused(steplab, csv, options):
+    model, option = options
+    told = steplab("fit", csv, "--target", "time", "--model", model, "--option", option, code=1).stderr
+    assert option.split("=")[0] in told and len(told.splitlines()[-1]) < 200
+
+
+def test_a_prediction_below_its_interval_says_what_it_is_worth(steplab, tmp_path):
+    rows = [(b, w, 0.02 * b / w) for b in (8, 16, 32) for w in (1, 2, 3, 4)]
+    pd.DataFrame(rows, columns=["batch_size", "workers", "t_iter"]).to_csv(tmp_path / "t.csv", index=False)
+    steplab("fit", tmp_path / "t.csv", "--model", "linear", "--out", tmp_path / "m.json")
+    done = steplab("predict", tmp_path / "m.json", "--at", "batch_size=8,workers=6", "--json")
+    (row,) = json.loads(done.stdout)["predictions"]
+    assert row["value"] < 0 <= row["low"] and row["note"].startswith("the model falls below what can be")
+    done = steplab("predict", tmp_path / "m.json", "--at", "batch_size=1e308,workers=1", code=1)
+    assert "batch_size = 1e+308 cannot be run; allowed: whole numbers from 1 up to 1e+15" in done.stderr
+
+
+@pytest.mark.parametrize(("field", "value"), [("power", 1e308), ("power", -1e308)])
+def test_an_interval_with_an_absurd_power_is_damaged(steplab, csv, tmp_path, field, value):
+    steplab("fit", csv, "--target", "time", "--model", "linear", "--out", tmp_path / "m.json")
+    document = json.loads((tmp_path / "m.json").read_text())
+    document["interval"][field] = value
+    (tmp_path / "m.json").write_text(json.dumps(document))
+    done = steplab("predict", tmp_path / "m.json", "--at", "batch_size=8,workers=2", code=1)
+    assert "damaged" in done.stderr
+
+
+def test_a_model_of_more_columns_than_can_be_is_damaged(steplab, csv, tmp_path):
+    steplab("fit", csv, "--target", "time", "--model", "linear", "--out", tmp_path / "m.json")
+    document = json.loads((tmp_path / "m.json").read_text()) | {"features": 3_000_000_000}
+    (tmp_path / "m.json").write_text(json.dumps(document))
+    assert "damaged" in steplab("predict", tmp_path / "m.json", "--at", "batch_size=8,workers=2", code=1).stderr
+
+
+@pytest.mark.parametrize("formula", ["not " * 490 + "a", "~" * 400 + "a"])
+def test_a_formula_nested_deeply_is_not_arithmetic(steplab, csv, formula):
+    done = steplab("compare", csv, "--target", "time", "--models", "linear", "--formula", formula, code=1)
+    assert "is not arithmetic" in done.stderr

@@ -122,3 +122,109 @@ def test_an_error_that_stdout_does_not_take_is_still_one_sentence(tmp_path: Path
         ran = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (ran.returncode, ran.stderr.splitlines()[-1].startswith("steplab: nothere: ")) == (1, True)
     assert "Traceback" not in ran.stderr
+
+
+NAMELESS = ["unshare", "--user", "--map-user=54321"]  # a user that no list knows, as in a container
+
+
+def spoken(*command: object, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command with other variables, and no traceback."""
+    env = {name: value for name, value in os.environ.items() if name not in ("HOME", "STEPLAB_HOME")} | variables
+    ran = subprocess.run([*map(str, command)], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert "Traceback" not in ran.stderr, ran.stderr
+    return ran
+
+
+@pytest.mark.parametrize("command", ["status", "analyze", "diff out", "fit", "import csv t.csv --out", "data check"])
+def test_a_folder_that_may_not_be_read_is_told(study: Path, tmp_path: Path, command: str) -> None:
+    (tmp_path / "t.csv").write_text("batch_size,t_iter\n1,0.1\n2,0.2\n")
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0)
+    ran = spoken(*ORDINARY, *STEPLAB, *command.split(), locked / "inner.csv", folder=tmp_path, HOME=str(tmp_path))
+    locked.chmod(0o700)
+    assert ran.returncode == 1 and "Permission denied" in ran.stderr.splitlines()[-1], ran.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "analyze", "report", "cancel", "fit", "compare", "roofline"])
+def test_a_name_that_is_too_long_is_told(tmp_path: Path, steplab: Callable[..., Any], command: str) -> None:
+    ran = steplab(command, f"{'n' * 300}/x.csv")
+    assert ran.code == 1 and len(ran.err.strip().splitlines()) == 1 and "n" * 300 in ran.err
+
+
+def test_links_in_a_circle_are_told(tmp_path: Path, steplab: Callable[..., Any]) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert (steplab("cancel", "loop").code, len(steplab("cancel", "loop").err.splitlines())) == (1, 1)
+
+
+def test_a_user_without_a_home_can_look_at_a_study(study: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    ran = spoken(*NAMELESS, *STEPLAB, "status", "out", folder=tmp_path)
+    assert (ran.returncode, "4 ok" in ran.stdout) == (0, True), ran.stderr
+
+
+def test_the_home_of_nobody_is_told(steplab: Callable[..., Any]) -> None:
+    ran = steplab("data", "list", env={"STEPLAB_HOME": "~nobody-here/x"})
+    assert (ran.code, ran.err) == (1, "steplab: ~nobody-here/x: whose home directory that is is not known\n")
+
+
+@pytest.mark.parametrize("columns", ["0", "²", "-5", "wide"])
+def test_a_screen_of_no_width_is_read_all_the_same(study: Path, steplab: Callable[..., Any], columns: str) -> None:
+    ran = steplab("status", "out", env={"COLUMNS": columns})
+    assert ran.code == 0 and "4 ok" in ran.out
+
+
+def test_a_folder_in_the_place_of_an_output_is_named(study: Path, tmp_path: Path, steplab: Callable[..., Any]) -> None:
+    (tmp_path / "place").mkdir()
+    ran = steplab("fit", "out", "--extrinsic", "batch_size", "--model", "linear", "--out", tmp_path / "place")
+    assert ran.code == 1 and f"{tmp_path / 'place'}: cannot be written (Is a directory)" in ran.err
+
+
+@pytest.mark.parametrize("name", ["slurm", "choices"])
+def test_a_file_in_the_place_of_a_folder_is_told(
+    study: Path, tmp_path: Path, steplab: Callable[..., Any], name: str
+) -> None:
+    (tmp_path / "out" / name).write_text("")
+    for command in ("status", "analyze", "cancel"):
+        ran = steplab(command, "out")
+        assert (ran.code, f"out/{name}: is not a folder; remove it" in ran.err) == (1, True), ran.err
+
+
+def test_records_without_their_study_file_are_analysed(
+    study: Path, tmp_path: Path, steplab: Callable[..., Any]
+) -> None:
+    (tmp_path / "out/study.toml").unlink()
+    ran = steplab("analyze", "out")
+    assert (ran.code, "init" in ran.err) == (0, False), ran.err
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["plan workers m.json --workers ²..³", f"plan workers m.json --workers 1..{'9' * 5000}",
+     f"plan deadline m.json --samples -{'9' * 400} --by 1h", f"network x --ranks {'9' * 5000}",
+     "export out --to mlflow:", "env check nope", "roofline nope", "serve out --allow-remote --host a..b"],
+)  # fmt: skip
+def test_absurd_values_get_one_sentence(study: Path, tmp_path: Path, steplab: Callable[..., Any], call: str) -> None:
+    if "m.json" in call:
+        table = "batch_size,workers,t_iter\n" + "\n".join(f"{b},{w},{b / w}" for b in (1, 2, 4) for w in (1, 2, 4))
+        (tmp_path / "t.csv").write_text(table)
+        assert steplab("fit", "t.csv", "--model", "linear", "--out", "m.json").code == 0
+    ran = steplab(*call.split())
+    assert ran.code in (1, 2, 3) and "RuntimeWarning" not in ran.err
+    assert len(ran.err.splitlines()) <= 3
+
+
+@pytest.mark.parametrize("note", ['{"name": "a", "framework": 5}', '{"framework": ["x"], "lock": []}', "[" * 100_000])
+def test_a_damaged_environment_leaves_the_others_listed(tmp_path: Path, steplab: Callable[..., Any], note: str) -> None:
+    place = tmp_path / "home/envs/damaged"
+    place.mkdir(parents=True)
+    (place / "steplab.json").write_text(note)
+    ran = steplab("env", "list", "--json", env={"STEPLAB_HOME": str(tmp_path / "home")})
+    rows = {row["name"]: row for row in json.loads(ran.out)["environments"]}
+    assert "cannot be read; remove it" in str(rows["damaged"]) and "torch" in rows
+
+
+def test_a_record_of_no_day_is_not_exported(study: Path, tmp_path: Path, steplab: Callable[..., Any]) -> None:
+    for record in (tmp_path / "out/records").glob("*.json"):
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"started": "x"}))
+    ran = steplab("export", "out", "--to", "tensorboard:tb")
+    assert (ran.code, "out: cannot be exported" in ran.err) == (1, True), ran.err

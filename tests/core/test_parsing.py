@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from steplab.core.errors import InputError, StudyError, TableError
 from steplab.core.parsing import parsing, read_text
@@ -63,3 +64,13 @@ def test_text_that_is_none_is_one_sentence(tmp_path: Path) -> None:
         read_text(tmp_path / "t", 100, TableError)
     with pytest.raises(TableError, match="is too large"):
         read_text(tmp_path / "t", 2, TableError)
+
+
+class Kept(BaseModel):
+    numbers: list[int]
+
+
+def test_of_a_document_that_does_not_fit_the_first_fault_is_told() -> None:
+    told = r"t: is not a batch: numbers\.1: Input should be a valid integer"
+    with pytest.raises(InputError, match=told), parsing("is not a batch", "t"):
+        Kept.model_validate({"numbers": [1, "x", "y"]})

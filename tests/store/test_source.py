@@ -121,3 +121,42 @@ def test_a_billion_equal_cells_in_a_small_file_are_counted_before_they_are_unpac
     assert path.stat().st_size < 1 << 20
     with pytest.raises(TableError, match="it has more than"):
         read_source(path)
+
+
+def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("batch_size,workers\n8,1,3,4\n")
+    with pytest.raises(TableError, match=r"t\.csv: a row has more cells than the header"):
+        read_source(path)
+
+
+@pytest.mark.parametrize(("cells", "numbers"), [(("0,140", "1,500"), [0.14, 1.5]), (("1,024", "2,048"), [1024, 2048])])
+def test_commas_are_decimal_points_where_one_cannot_stand_between_thousands(tmp_path, cells, numbers):
+    path = tmp_path / "t.csv"
+    path.write_text("batch_size;t_iter\n" + "".join(f"8;{cell}\n" for cell in cells))
+    source = read_source(path)
+    assert source.frame["t_iter"].tolist() == numbers
+    assert ("commas in numbers are read as decimal points" in source.notes) == (numbers[0] < 1)
+
+
+def test_many_columns_of_one_name_are_told_apart_quickly(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",".join(f"x [{n}]" for n in range(3000)) + "\n" + ",".join("1" for _ in range(3000)) + "\n")
+    columns = list(read_source(path).frame.columns)
+    assert columns[:3] == ["x", "x_2", "x_3"] and len(set(columns)) == 3000
+
+
+def test_a_small_file_of_huge_texts_is_refused_before_they_are_unpacked(tmp_path):
+    path = tmp_path / "t.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), pa.array(["x" * 100_000]))
+    pq.write_table(pa.table({"a": texts, "t_iter": [1.0] * 20_000}), path)
+    with pytest.raises(TableError, match="its texts have more than 256 MiB"):
+        read_source(path)
+
+
+def test_a_parquet_table_keeps_the_columns_of_its_index(tmp_path):
+    frame = pd.DataFrame({"batch_size": [1, 2], "kind": ["a", "b"], "t_iter": [0.1, 0.2]})
+    frame.set_index("batch_size").to_parquet(tmp_path / "named.parquet")
+    frame[1:].to_parquet(tmp_path / "numbered.parquet")
+    assert sorted(read_source(tmp_path / "named.parquet").frame.columns) == ["batch_size", "kind", "t_iter"]
+    assert sorted(read_source(tmp_path / "numbered.parquet").frame.columns) == ["batch_size", "kind", "t_iter"]

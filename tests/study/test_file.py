@@ -170,3 +170,19 @@ def test_any_value_in_any_field_is_read_or_refused(line: str, value: object) -> 
         parse_study(text, PATH)
     except StudyError as error:
         assert str(error)
+
+
+def test_where_a_field_stands_is_found_at_once_in_odd_texts() -> None:
+    text = 'description = """\n[' + 20_000 * " " + '\n"""\n[design]\nseed = 1\n'
+    assert locate(text, "design", "seed") == 5
+
+
+@pytest.mark.parametrize("level", ["true", "{a = 1}", "2026-01-01"])
+@pytest.mark.parametrize("factor", ["workers = [1, 2]", "workers = {low = 1, high = 8}"])
+def test_what_is_no_level_cannot_be_excluded(level: str, factor: str) -> None:
+    design = '[design]\ntype = "random"\nn = 3\n' if "low" in factor else ""
+    text = (
+        f'[study]\nname = "x"\n[factors]\nframework = "synthetic"\n{factor}\n{design}[[exclude]]\nworkers = {level}\n'
+    )
+    with pytest.raises(StudyError, match="is not a level of workers"):
+        parse_study(text, Path("x.toml"))

@@ -14,6 +14,7 @@ import contextlib
 import difflib
 import gc
 import importlib
+import os
 import shutil
 import sys
 import textwrap
@@ -25,7 +26,7 @@ import typer
 import typer.core
 import typer.main
 
-from steplab.core.errors import SteplabError
+from steplab.core.errors import InputError, SteplabError
 from steplab.core.extensions import Extension, entry_points, extensions
 from steplab.core.parsing import parsing
 
@@ -124,12 +125,26 @@ def _leave() -> None:
         gc.freeze()
 
 
+def _forget_no_width() -> None:
+    """On a screen of no columns nothing is shown, and what is no number is no width."""
+    told = os.environ.get("COLUMNS", "")
+    if not (told.isascii() and told.isdigit() and int(told)):
+        os.environ.pop("COLUMNS", None)
+
+
 def _print_error(error: SteplabError) -> None:
     """The error as a document; where stdout takes none, the sentence on stderr and the exit code must do."""
     from steplab.cli._output import print_json
 
     with contextlib.suppress(SteplabError, SystemExit):
         print_json({"error": str(error)})
+
+
+def _refused(error: OSError) -> InputError:
+    """What the system says of a path that somebody named; of anything else the error itself is raised."""
+    if error.filename is None or not error.strerror:
+        raise error
+    return InputError(f"cannot be used ({error.strerror})", where=os.fsdecode(error.filename))
 
 
 def _readable(text: str) -> str:
@@ -145,6 +160,7 @@ def main() -> None:
     from steplab.cli._streams import guard
 
     gc.set_threshold(COLLECT_EVERY)
+    _forget_no_width()
     atexit.register(_leave)
     guard()
     try:
@@ -152,10 +168,11 @@ def main() -> None:
             app()
         finally:
             sys.stdout.flush()  # a full disk may show here only
-    except SteplabError as error:
+    except (SteplabError, OSError) as error:
+        told = error if isinstance(error, SteplabError) else _refused(error)
         if "--json" in sys.argv:
-            _print_error(error)
-        print(_readable(f"steplab: {error}"), file=sys.stderr)
+            _print_error(told)
+        print(_readable(f"steplab: {told}"), file=sys.stderr)
         sys.exit(1)
     except SystemExit as end:
         # Typer ends an interrupted command without a word.

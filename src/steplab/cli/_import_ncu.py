@@ -27,7 +27,9 @@ def ncu(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="What `ncu --csv` printed.")],
     machine: Annotated[str, typer.Option(help="The GPU's machine file: a100, rtx2080, rtx4090 or FILE.toml.")] = "",
     precision: Annotated[str, typer.Option(help="Which peak of the machine file: fp32, fp16_tensor, …")] = "fp32",
-    tensor_flops: Annotated[int, typer.Option(min=1, help="FLOPs of one matrix instruction of a warp.")] = 512,
+    tensor_flops: Annotated[
+        int, typer.Option(min=1, max=10**9, help="FLOPs of one matrix instruction of a warp.")
+    ] = 512,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write kernels.json or a chart.html.")] = None,
     as_json: JsonOption = False,
 ) -> None:

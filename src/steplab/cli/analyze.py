@@ -12,7 +12,7 @@ from steplab.cli._completion import complete_sections
 from steplab.cli._left_out import tell
 from steplab.cli._options import listed
 from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell
-from steplab.core.errors import InputError, nearest
+from steplab.core.errors import InputError, StudyError, nearest
 
 app = command_app()
 SHOWN = 20  # rows of a table
@@ -51,7 +51,10 @@ def analyze(
 
 def _next(study: steplab.Results, folder: Path) -> str:
     """What to do: go on where trials are left, else look at the report."""
-    left = study.status(most=0).counts.left
+    try:
+        left = study.status(most=0).counts.left
+    except StudyError:  # the study's file is gone: its records tell what they tell
+        left = 0
     if left:
         again = shell("steplab", "run", folder / "study.toml", "--out", folder)
         return f"{again}  ({left} trial{'s are' if left > 1 else ' is'} left: more is known then)"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import steplab
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, shell
 
 app = command_app()
 
@@ -27,4 +27,4 @@ def cancel(
         print_json(cancelled.document())
         return
     console().print(str(cancelled))
-    next_step(f"steplab run {folder / 'study.toml'} --out {folder} --executor slurm")
+    next_step(shell("steplab", "run", folder / "study.toml", "--out", folder, "--executor", "slurm"))

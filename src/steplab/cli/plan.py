@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import steplab
-from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, table
+from steplab.cli._output import JsonOption, command_app, console, next_step, print_json, sentence, shell, table
 from steplab.core.units import seconds as shown
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def workers(
     console().print(table(answer.columns, answer.cells))
     _bars(answer)
     sentence(answer.why)
-    next_step(f"steplab plan deadline {model} --samples 60000 --epochs 10 --by 1h")
+    next_step(shell("steplab", "plan", "deadline", model) + " --samples 60000 --epochs 10 --by 1h")
 
 
 @app.command()

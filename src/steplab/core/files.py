@@ -36,6 +36,19 @@ def readable(name: str) -> str:
     return re.sub("[\ud800-\udfff]", lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", name)
 
 
+def expanded(text: str | Path) -> Path:
+    """A path with the home directory in the place of `~`."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError("whose home directory that is is not known", where=str(text)) from None
+
+
+def real(path: Path) -> Path:
+    """Where a path leads, absolute; of links that lead in a circle the path itself."""
+    return Path(os.path.realpath(path))
+
+
 def read_regular(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes.
 

@@ -42,6 +42,15 @@ def read_text(path: Path, limit: int, kind: type[InputError] = InputError) -> st
         return read_regular(path, limit).decode()
 
 
+def _words(error: Exception) -> str:
+    """A parser's own words; of the many lines of pydantic's, what is wrong first and the field it is in."""
+    if not (type(error).__name__ == "ValidationError" and hasattr(error, "errors")):
+        return str(error)
+    wrong = error.errors(include_url=False, include_input=False)[0]
+    field, what = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix("Value error, ")
+    return f"{field}: {what}" if field else str(what)
+
+
 def _sentence(what: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
@@ -53,7 +62,7 @@ def _sentence(what: str, error: Exception) -> str:
         return f"{what}: it needs more memory than there is"
     if isinstance(error, RecursionError):
         return f"{what}: it is nested too deeply"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in _words(error).splitlines() if line.strip()]
     reason = lines[-1] if lines else type(error).__name__
     if isinstance(error, LookupError | AttributeError) and lines:  # alone, the name that is missing tells nothing
         reason = f"{type(error).__name__}: {reason}"

@@ -57,6 +57,6 @@ def whole_numbers(text: str, where: str) -> list[int]:
     ([2, 3], [])
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdecimal() and 0 < int(part) < 1 << 31 for part in parts):
+    if not all(part.isdecimal() and len(part) < 11 and 0 < int(part) < 1 << 31 for part in parts):
         raise InputError(f"{text!r} is no list of whole numbers above 0", where=where, hint="write 2,3")
     return [int(part) for part in parts]

@@ -18,6 +18,7 @@ from steplab_worker import kinds
 Level = bool | int | float | str
 Config = Mapping[str, Level]
 PLAIN_LEVELS = "allowed: text, finite numbers, whole ones of up to 64 bits"
+MOST_REPLICATES = 10_000
 PRECISIONS = ("float32", "bfloat16", "float16")
 SHARDED = "sharded"
 STRATEGIES = ("sync", "accumulate", SHARDED, "ps-sync", "ps-async")

@@ -13,15 +13,17 @@ TELLS_NOTHING = 1e4  # times the lower end: of an interval as wide, ends are no 
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[float, str]) -> str:
-    factor, unit = next((step for step in steps if abs(value) >= step[0]), smallest)
-    return f"{value / factor:.3g} {unit}".rstrip()
+    rounded = abs(float(f"{value:.3g}"))  # 999.9 ms are 1 s
+    factor, unit = next((step for step in steps if rounded >= step[0]), smallest)
+    number = value / factor
+    return f"{number:.{'0f' if 999.5 <= abs(number) < 1e5 else '3g'}} {unit}".rstrip()
 
 
 def seconds(value: float) -> str:
     """A duration.
 
-    >>> seconds(0.0123), seconds(4), seconds(250), seconds(7300), seconds(0)
-    ('12.3 ms', '4 s', '4 min 10 s', '2 h 1 min', '0 s')
+    >>> seconds(0.0123), seconds(4), seconds(250), seconds(7300), seconds(0), seconds(0.9997)
+    ('12.3 ms', '4 s', '4 min 10 s', '2 h 1 min', '0 s', '1 s')
     """
     if abs(value) < ROUNDING_S:
         return "0 s"
@@ -151,8 +153,8 @@ def parse_size(text: str) -> int:
 def size(value: float) -> str:
     """A number of bytes.
 
-    >>> size(2048), size(3.5 * 2**30)
-    ('2 KiB', '3.5 GiB')
+    >>> size(2048), size(3.5 * 2**30), size(1010 * 2**20)
+    ('2 KiB', '3.5 GiB', '1010 MiB')
     """
     steps = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
     return _scaled(value, steps, (1.0, "B"))

@@ -15,6 +15,7 @@ from steplab.models.columns.roles import features
 from steplab.planning.chance import FARTHEST, WIDEST, half_width, useful
 
 MOST = 100_000
+LONGEST = 32  # letters of a range
 SHOWN = 6  # values in a sentence
 STEPS = 9  # values of a numeric factor whose range has no powers of two
 Values = Mapping[str, Sequence[str]]
@@ -40,7 +41,7 @@ def _expanded(word: str, name: str) -> list[str]:
     first, dots, last = word.partition("..")
     if not dots:
         return [word]
-    if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
+    if not (first.isdecimal() and last.isdecimal() and len(word) < LONGEST and int(first) <= int(last)):
         raise ModelError(f"{name}={word} is no range of whole numbers", hint="write 1..8")
     if int(last) - int(first) >= MOST:
         raise ModelError(f"{name}={word} has more than {MOST:,} values", hint="name some of them: 1|2|4|8")

@@ -40,7 +40,7 @@ class Job:
         for name in ("samples", "epochs", "validation_samples"):
             if not isinstance(getattr(self, name), int | float | np.number):
                 raise ModelError(f"{name} is {getattr(self, name)!r}", hint="give a number, e.g. 60000")
-            if getattr(self, name) > MOST:
+            if abs(getattr(self, name)) > MOST:
                 raise ModelError(f"{name} is more than any job has", hint=f"allowed: at most {MOST:g}")
         expect_positive(self.samples, "the number of samples", "give the samples of an epoch, e.g. 1281167")
         expect_positive(self.epochs, "the number of epochs", "give 1 or more epochs")

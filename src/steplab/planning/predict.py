@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from steplab.core.errors import ModelError, nearest
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
     from steplab.models.base import PerformanceModel
 
 Value = str | float
+MOST_COUNT = 1e15
+IMPOSSIBLE = "the model falls below what can be: only the interval is worth anything"
 
 
 @dataclass(frozen=True)
 class Prediction:
     """A predicted value with its interval, and the factors that leave the measured range.
 
-    Without an interval (`low` and `high` are None), `note` says why there is none.
+    Without an interval (`low` and `high` are None), `note` says why there is none; also what a value below it means.
     """
 
     at: dict[str, Value]
@@ -79,14 +82,18 @@ def predict_table(model: PerformanceModel, X: pd.DataFrame, level: float = 0.9) 
     """A prediction for every row of a table."""
     frame = features(X, model.roles_)
     _expect_counts(model, frame)
-    values, inside = model.predict(frame), model.inside(frame)
-    low, high = model.predict_interval(frame, level)
+    with np.errstate(all="ignore"):
+        values, inside = model.predict(frame), model.inside(frame)
+        low, high = model.predict_interval(frame, level)
     at, predictions = frame.to_dict("records"), []
+    if not np.isfinite(values).all():
+        where = ", ".join(f"{name}={value}" for name, value in at[int(np.argmin(np.isfinite(values)))].items())
+        raise ModelError("the model gives no number there", where=where, hint="stay nearer to what was measured")
     for i in range(len(frame)):
         told = math.isfinite(low[i]) and math.isfinite(high[i])
         ends = (float(low[i]), float(high[i])) if told else (None, None)
         configuration = {str(k): v for k, v in at[i].items()}
-        note = "" if told else no_interval(model, inside.outside[i])
+        note = no_interval(model, inside.outside[i]) if not told else IMPOSSIBLE if values[i] < low[i] else ""
         predictions.append(
             Prediction(configuration, float(values[i]), ends[0], ends[1], bool(inside.rows[i]), inside.outside[i], note)
         )
@@ -98,15 +105,16 @@ def _expect_counts(model: PerformanceModel, frame: pd.DataFrame) -> None:
     for name, (low, high) in model.range_.items():
         if not is_scale(name) or low < 1 or low % 1 or high % 1:
             continue
-        wrong = [value for value in frame[name].to_numpy(float) if value < 1 or value % 1]
+        wrong = [value for value in frame[name].to_numpy(float) if not 1 <= value <= MOST_COUNT or value % 1]
         if wrong:
-            raise ModelError(f"{name} = {wrong[0]:g} cannot be run", hint="allowed: whole numbers from 1 on")
+            beyond = f"up to {MOST_COUNT:g}" if wrong[0] > MOST_COUNT else "on"
+            raise ModelError(f"{name} = {wrong[0]:g} cannot be run", hint=f"allowed: whole numbers from 1 {beyond}")
 
 
 def no_interval(model: PerformanceModel, outside: Sequence[str]) -> str:
     """Why a prediction that leaves the range of these factors has no interval."""
     growth = model.growth() or {}
-    untold = [column for column in outside if growth.get(column, 0.0) is None]
+    untold = [column for column in outside if growth.get(column, 0.0) is None] or outside
     return (
         f"no interval can be given: too few values of {', '.join(untold)} were measured to tell the error beyond them;"
         " three would give a wide one, four or more a better one"

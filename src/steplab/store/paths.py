@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steplab.core.errors import InputError, RecordError
-from steplab.store.directory import NO_LINKS, Directory
+from steplab.store.directory import NO_LINKS, Directory, Entry
 
 TRIAL = re.compile(r"[0-9a-f]{16}")  # a trial's id: the names of records, claims and checkpoints
 RECORD_SUFFIX = ".json"
@@ -149,7 +149,14 @@ class StudyFolder:
         links = [path for path in self._links(self.root) if path in own] or list(self._links(self.checkpoints))
         if links:
             raise RecordError("is a symbolic link", where=str(links[0]), hint=NO_LINKS)
+        others = [entry.name for entry in self._entries(self.root) if not entry.is_directory]
+        for place in (self.slurm, self.choices):
+            if place.name in others:
+                raise RecordError("is not a folder", where=str(place), hint="remove it")
 
     def _links(self, place: Path) -> Iterator[Path]:
+        yield from (place / entry.name for entry in self._entries(place) if entry.is_link)
+
+    def _entries(self, place: Path) -> Iterator[Entry]:
         with suppress(OSError), self.opened(place) as directory:
-            yield from (place / entry.name for entry in directory.entries() if entry.is_link)
+            yield from directory.entries()

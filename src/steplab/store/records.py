@@ -24,6 +24,7 @@ H = TypeVar("H", bound=Head)
 Parse = Callable[[bytes, str], H]
 
 # What keeps a good record from being read.
+OF_THE_NAME = {errno.EISDIR, errno.ENAMETOOLONG}  # and not of the folder that a file is written in
 NOT_NOW = {errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE}
 
 
@@ -105,7 +106,8 @@ def _explained(place: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreError(f"{place}: the disk is full; what was written before is intact, run again later") from None
-        raise StoreError(f"{place}: cannot be written ({error.strerror})") from None
+        named = error.filename if error.errno in OF_THE_NAME and isinstance(error.filename, str) else place
+        raise StoreError(f"{named}: cannot be written ({error.strerror})") from None
 
 
 def read_record(folder: StudyFolder, trial: str) -> Record:

@@ -21,11 +21,14 @@ from steplab.core.parsing import parsing
 from steplab.store.spreadsheet import restored
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from steplab.store.tables import Tables
 
 MISSING = ("", "-", "--", "?", "na", "n/a", "nan", "none", "null", "missing", "inf", "-inf")
 NUMBER = re.compile(r"^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Zµμ%/]*)\s*$")
 GROUPED = re.compile(r"(?<=\d)[,_ ](?=\d{3}(?!\d))")
+DECIMAL_COMMA = r"^\s*[-+]?(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][-+]?\d+)?\s*[a-zA-Zµμ%/]*\s*$"
 MOST_BYTES = 256 << 20
 MOST_CELLS = 50_000_000
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
@@ -57,7 +60,7 @@ def read_source(path: Path) -> Source:
                          hint="give a study's folder, a .csv, .tsv or .parquet file")  # fmt: skip
     with parsing("this is not a readable table", str(path), TableError):
         content = read_regular(path, MOST_BYTES)
-        frame = _parquet(content) if path.suffix.lower() in (".parquet", ".pq") else _csv(content)
+        frame = _parquet(content) if path.suffix.lower() in (".parquet", ".pq") else _csv(content, str(path))
         if frame.empty:
             raise TableError("the table has no rows", where=str(path))
         return _cleaned(frame)
@@ -97,7 +100,8 @@ def _parquet(content: bytes) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(pa.BufferReader(content))
+    buffer = pa.BufferReader(content)
+    file = pq.ParquetFile(buffer)
     about = file.metadata
     # A few bytes can stand for a billion equal cells: they are counted before any is unpacked.
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
@@ -105,17 +109,36 @@ def _parquet(content: bytes) -> pd.DataFrame:
     unpacked = sum(group.total_byte_size for group in groups)
     if rows * max(about.num_columns, 1) > MOST_CELLS or unpacked > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_CELLS:,} cells or {MOST_BYTES >> 20} MiB")
-    frame: pd.DataFrame = file.read().to_pandas()
-    return frame
+    texts = [
+        field.name for field in file.schema_arrow if pa.types.is_string(field.type) or pa.types.is_binary(field.type)
+    ]
+    table = pq.ParquetFile(buffer, read_dictionary=texts).read()
+    if sum(map(_text_bytes, table.itercolumns())) > MOST_BYTES:
+        raise ValueError(f"its texts have more than {MOST_BYTES >> 20} MiB")
+    frame: pd.DataFrame = table.cast(file.schema_arrow).to_pandas()
+    return frame.reset_index(drop=list(frame.index.names) == [None])
 
 
-def _csv(content: bytes) -> pd.DataFrame:
+def _text_bytes(column: pa.ChunkedArray) -> int:
+    """How long the texts of a column are, of which the file may hold each once."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    lengths = (pc.take(pc.binary_length(chunk.dictionary), chunk.indices) for chunk in column.chunks)
+    return sum(pc.sum(pc.cast(each, pa.int64())).as_py() or 0 for each in lengths)
+
+
+def _csv(content: bytes, where: str) -> pd.DataFrame:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     separator = max(",;\t", key=text.partition("\n")[0].count)
     frame = pd.read_csv(StringIO(text), sep=separator, dtype=str, keep_default_na=False)
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise TableError("a row has more cells than the header", where=where)
     return frame.rename(columns=restored).map(restored)
 
 
@@ -135,29 +158,37 @@ def clean_name(name: object) -> str:
 
 
 def _renamed(frame: pd.DataFrame, notes: list[str], units: dict[str, str]) -> pd.DataFrame:
-    names: list[str] = []
+    names: dict[str, None] = {}
+    counts: dict[str, int] = {}
     for old in frame.columns:
-        new, count = clean_name(old), 2
+        bare = new = clean_name(old)
         while new in names:
-            new, count = f"{clean_name(old)}_{count}", count + 1
+            counts[bare] = counts.get(bare, 1) + 1
+            new = f"{bare}_{counts[bare]}"
         if bracketed := re.search(r"[\[({]\s*([a-zA-Zµμ%/]+)\s*[\])}]", str(old)):
             units[new] = bracketed[1]
         if new != str(old):
             notes.append(f"column {str(old)!r} is read as {new!r}")
-        names.append(new)
-    return frame.set_axis(names, axis=1)
+        names[new] = None
+    return frame.set_axis(list(names), axis=1)
 
 
-def _number_of(text: str) -> tuple[float, str] | None:
-    number = NUMBER.match(GROUPED.sub("", text))
+def _number_of(text: str, commas: bool) -> tuple[float, str] | None:
+    number = NUMBER.match(text.replace(",", ".") if commas else GROUPED.sub("", text))
     return (float(number[1]), number[2]) if number else None
 
 
-def _numeric(values: pd.Series, name: str, notes: list[str], units: dict[str, str]) -> pd.Series:
+def _with_decimal_commas(frame: pd.DataFrame) -> bool:
+    """Whether some cell is a number with a comma that cannot stand between thousands: then none does."""
+    texts = (frame[name].astype("string") for name in frame if not pd.api.types.is_numeric_dtype(frame[name]))
+    return any(bool(column.str.contains(DECIMAL_COMMA).any()) for column in texts)
+
+
+def _numeric(values: pd.Series, name: str, commas: bool, notes: list[str], units: dict[str, str]) -> pd.Series:
     """The column as numbers where every value that is there is one, in one unit; otherwise as it was."""
     text = values.astype("string").str.strip()
     absent = text.isna() | text.str.lower().isin(MISSING).fillna(True)
-    parsed = [None if gone else _number_of(str(value)) for value, gone in zip(text, absent, strict=True)]
+    parsed = [None if gone else _number_of(str(value), commas) for value, gone in zip(text, absent, strict=True)]
     wrong = [value for value, number, gone in zip(text, parsed, absent, strict=True) if not gone and number is None]
     written = {number[1] for number in parsed if number}
     if wrong or not written:
@@ -177,12 +208,15 @@ def _cleaned(frame: pd.DataFrame) -> Source:
     notes: list[str] = []
     units: dict[str, str] = {}
     frame = _renamed(frame, notes, units)
+    commas = _with_decimal_commas(frame)
+    if commas:
+        notes.append("commas in numbers are read as decimal points")
     for name in list(frame.columns):
         values = frame[name]
         if values.dtype == bool:
             frame[name] = values.astype(str).astype(object)
         elif not pd.api.types.is_numeric_dtype(values):
-            frame[name] = _numeric(values, name, notes, units)
+            frame[name] = _numeric(values, name, commas, notes, units)
     frame = frame.dropna(axis=1, how="all")
     group = next((c for c in ("trial", "run", "run_id") if c in frame.columns and frame[c].duplicated().any()), None)
     return Source(frame, tuple(notes), group, units=units)

@@ -75,9 +75,9 @@ def locate(text: str, section: str, field: str = "", index: int = 0) -> int:
     """
     here, seen = "", -1
     for number, line in enumerate(text.splitlines(), start=1):
-        header = re.match(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$", line)
+        header = re.match(r"\[\[?([^\[\]]+)\]\]?\s*(#.*)?$", line.strip())
         if header:
-            here = header.group(1).strip("\"'")
+            here = header.group(1).strip().strip("\"'")
             seen += here == section
             if here == section and not field and seen == index:
                 return number
@@ -294,10 +294,18 @@ class _Reader:
             levels = tuple(value) if isinstance(value, list) else (value,)
             had = factors[name]
             for level in levels:
-                if isinstance(had, tuple) and level not in had:
-                    raise self.fail(f"{level!r} is not a level of {name}", allowed(had), "exclude", name, index)
+                if not _is_level(level, had):
+                    hint = allowed(had) if isinstance(had, tuple) else "give a number"
+                    raise self.fail(f"{level!r} is not a level of {name}", hint, "exclude", name, index)
             checked[name] = levels
         return checked
+
+
+def _is_level(level: object, had: Factor) -> bool:
+    """Whether a factor has that level, or a range could have it; to Python true equals 1, to a study it does not."""
+    if isinstance(had, tuple):
+        return any(level == known and isinstance(level, bool) == isinstance(known, bool) for known in had)
+    return isinstance(level, int | float) and not isinstance(level, bool)
 
 
 _STRATEGIES = ", ".join(repr("accumulate:k" if name == "accumulate" else name) for name in STRATEGIES)

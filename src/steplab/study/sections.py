@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from steplab import kinds
 from steplab.core import catalogue, placement
 from steplab.core.measurement import Data, Measure, Section
-from steplab.core.trial import Kind, Level
+from steplab.core.trial import MOST_REPLICATES, Kind, Level
 from steplab.kinds.base import TrialKind
 
 
@@ -59,7 +59,7 @@ class Design(Section):
 
     type: Literal["factorial", "random", "latin", "adaptive"] = "factorial"
     n: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    replicates: Annotated[int, Field(ge=1, le=10_000)] = 3
+    replicates: Annotated[int, Field(ge=1, le=MOST_REPLICATES)] = 3
     order: Literal["random", "given"] = "random"
     together: Annotated[tuple[str, ...], Field(strict=False)] = ()  # factors that are dear to change
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1

@@ -108,6 +108,6 @@ def _counts(text: str) -> list[int]:
     if not text.strip():
         return []
     written = parse_values(f"workers={text}")["workers"]
-    if not all(count.isdigit() for count in written):
+    if not all(count.isdecimal() and len(count) < 16 for count in written):
         raise InputError(f"{text!r} are no numbers of workers", hint="write 1..8 or 1|2|4|8")
     return [int(count) for count in written]

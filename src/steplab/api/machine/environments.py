@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from steplab.core import catalogue
+from steplab.core.files import expanded
 from steplab.core.home import home
 from steplab.runner.environments import registry
 from steplab.runner.environments.registry import Listed
@@ -47,7 +48,7 @@ def create_environment(
 
 def add_environment(name: str, python: Path | str, framework: str = "") -> Listed:
     """Register an interpreter that you already have; the framework's own name makes it the default."""
-    registry.add(name, Path(python).expanduser(), framework or name)
+    registry.add(name, expanded(python), framework or name)
     return _named(name)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from steplab.core.errors import EnvironmentFault
+from steplab.core.files import real
 from steplab.runner.slurm import commands
 from steplab.runner.slurm.commands import Job
 from steplab.runner.slurm.script import job_name
@@ -31,7 +32,7 @@ class JobStatus:
 
 def job_statuses(folder: StudyFolder) -> tuple[JobStatus, ...]:
     """Where the jobs of a study stand; none if nothing was submitted."""
-    ledger = Ledger(StudyFolder(folder.root.resolve()))
+    ledger = Ledger(StudyFolder(real(folder.root)))
     entries = ledger.submissions()
     queue = _queue() if entries else None
     return tuple(_status(ledger, entry, queue) for entry in entries)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from steplab.api.measuring.plan import StudyPlan, expectation
+from steplab.core.files import real
 from steplab.runner.executors import settings
 from steplab.runner.slurm.executor import NAME, require_commands
 from steplab.runner.slurm.script import Batch, name_prefix
@@ -71,7 +72,7 @@ class CancelledJobs:
 def plan_jobs(planned: StudyPlan) -> JobsPlan:
     """What running a plan with `executor="slurm"` would submit; nothing is."""
     wanted = cast(SlurmSettings, settings(planned.study, NAME))
-    folder = StudyFolder(planned.folder.resolve())
+    folder = StudyFolder(real(planned.folder))
     done, of_trials = records.done(folder), shapes(planned.trials, wanted.gpus or 0)
     by_shape: dict[Shape, list[str]] = {}
     for trial, shape in of_trials.items():
@@ -98,7 +99,7 @@ def cancel(folder: Path | str) -> CancelledJobs:
 
     Finished trials stay, and `run` goes on with the others.
     """
-    place = StudyFolder(Path(folder).resolve())
+    place = StudyFolder(real(Path(folder)))
     place.must_exist()
     ledger = Ledger(place)
     if not ledger.submissions():

@@ -179,6 +179,9 @@ def load_model(path: Path | str) -> FittedModel:
     return FittedModel(read_model(Path(path)))
 
 
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
 def build(name: str, chosen: Chosen, options: Mapping[str, object]) -> PerformanceModel:
     """A model of that name for these columns, with its options."""
     roles = chosen.roles
@@ -196,11 +199,13 @@ def _typed(value: object, default: object, key: str) -> object:
     if not isinstance(value, str):
         return value
     if isinstance(default, bool):
-        return value.lower() in ("1", "true", "yes")
+        if value.lower() not in TRUTHS:
+            raise ModelError(f"option {key!r} is {value!r}", hint="it is true or false")
+        return TRUTHS[value.lower()]
     if isinstance(default, int | float):
         try:
             return type(default)(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise ModelError(f"option {key!r} is {value!r}", hint="it is a number") from None
     if isinstance(default, tuple):
         return tuple(part.strip() for part in value.split(","))

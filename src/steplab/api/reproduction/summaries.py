@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from steplab.analysis.roofline.points import Roofline
 from steplab.api.results.results import Results
@@ -57,15 +57,7 @@ def read_summary(place: Path) -> Summary:
 
 def _read_ran(path: Path) -> Ran:
     with parsing("is not a summary", str(path), hint="remove its folder, and run the source again"):
-        return _parse_ran(read_regular(path, LARGEST))
-
-
-def _parse_ran(content: bytes) -> Ran:
-    try:
-        return TypeAdapter(Ran).validate_json(content, strict=True)
-    except ValidationError as errors:
-        wrong = errors.errors(include_url=False, include_input=False)[0]
-        raise ValueError(": ".join(part for part in (".".join(map(str, wrong["loc"])), wrong["msg"]) if part)) from None
+        return TypeAdapter(Ran).validate_json(read_regular(path, LARGEST), strict=True)
 
 
 def _read_table(path: Path, expect: Callable[[pd.DataFrame], None] = lambda table: None) -> pd.DataFrame:

@@ -13,6 +13,7 @@ import pyarrow.parquet
 
 from steplab.api.study_data import StudyData
 from steplab.core.errors import InputError, allowed, nearest
+from steplab.core.parsing import parsing
 from steplab.core.record import Record
 from steplab.core.trial import describe
 from steplab.store import records
@@ -63,8 +64,13 @@ def export(data: StudyData, to: Path | str, table: str = "trials", trial: str = 
         trial: Of a timeline: the trial's id, by default the one with the highest throughput.
     """
     scheme, colon, rest = str(to).partition(":")
-    writer = _writer(str(to), table, trial, scheme if colon and len(scheme) > 1 else "")
-    return writer(_Order(data, Path(rest) if colon and rest else Path(to), table, trial))
+    if not (colon and len(scheme) > 1 and scheme.isalpha()):  # a path
+        scheme, rest = "", str(to)
+    writer = _writer(str(to), table, trial, scheme)
+    if not rest:
+        raise InputError("names no place", where=str(to), hint=f"write {scheme}:DIR")
+    with parsing("cannot be exported", str(data.folder)):
+        return writer(_Order(data, Path(rest), table, trial))
 
 
 def _writer(to: str, table: str, trial: str, scheme: str) -> Writer:

@@ -48,6 +48,8 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     try:
         asyncio.run(live.serve(server, host, port, lambda taken: ready(f"http://{shown}:{taken}/", taken)))
+    except UnicodeError:
+        raise InputError("is no name of a host", where=f"host {host}") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot listen there ({reason})", where=f"host {host}, port {port}") from None

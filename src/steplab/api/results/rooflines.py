@@ -142,18 +142,18 @@ def roofline(
         _expect_countable(Path(named), loaded)  # before 15 s of measuring
         if not machine and precision != USUAL_PEAK:
             raise InputError("on this machine trials stand below the roof of their own precision", where=named)
+    own_code = None if modules is None else Path(modules)
+    counted = None  # also before
+    if named and loaded is None:
+        counted = cost(workload(named, batch, input_shape, place=OwnPlace(own_code, environment)))
     roofs = (
         machine
         if isinstance(machine, Ceilings)
         else ceilings(machine, precision=precision, remeasure=remeasure, progress=progress)
     )
-    if not named:
-        return Rooflines(roofs, ())
-    own_code = None if modules is None else Path(modules)
     if loaded is not None:
         return Rooflines(roofs, tuple(_of_study(Path(named), loaded, roofs, own_code)), loaded.unreadable)
-    counted = cost(workload(named, batch, input_shape, place=OwnPlace(own_code, environment)))
-    return Rooflines(roofs, (_of_network(counted, roofs, threads, precision),))
+    return Rooflines(roofs, () if counted is None else (_of_network(counted, roofs, threads, precision),))
 
 
 def _is_study(source: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from steplab.core import atomic
 from steplab.core.errors import InputError, StoreError, nearest
+from steplab.core.files import expanded
 from steplab.core.home import home
 from steplab_worker import data
 
@@ -87,7 +88,7 @@ def own(name: str, samples: int, folder: Path | None) -> DataSource:
 def real_folder(name: str) -> Path | None:
     """The folder of the user's own files, or None; a folder with some files missing is an error, never passed over."""
     root = os.environ.get("STEPLAB_DATA")
-    folder = Path(root).expanduser().absolute() / name if root else None
+    folder = expanded(root).absolute() / name if root else None
     if folder is None or not folder.is_dir() or not any(folder.iterdir()):
         return None
     missing = data.missing(str(folder), name)

@@ -104,9 +104,14 @@ def _own_lock() -> tuple[str, ...]:
 def _read(note: Path) -> Environment:
     try:
         document = json.loads(note.read_text(encoding="utf-8"))
-        lock = tuple(map(str, document["lock"]))
-        return Environment(document["name"], document["framework"], Path(document["python"]), document["version"], lock)
-    except (OSError, ValueError, KeyError, TypeError):
+        texts = [document[field] for field in ("name", "framework", "python", "version")]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError
+        name, framework, python, version = texts
+        return Environment(name, framework, Path(python), version, tuple(map(str, document["lock"])))
+    except FileNotFoundError:
+        raise EnvironmentFault(f"there is no environment {note.parent.name!r}") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise EnvironmentFault(f"{note} cannot be read; remove it and create the environment again") from None
 
 

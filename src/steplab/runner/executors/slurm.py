@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from steplab.core.errors import InputError
+from steplab.core.files import real
 from steplab.design.plan import Plan, plan
 from steplab.runner.campaign import Campaign
 from steplab.runner.executors import settings
@@ -48,7 +49,7 @@ class SlurmExecutor:
         self._campaign(campaign).run(Stop(), limit, detach=True)
 
     def _campaign(self, campaign: Campaign) -> SlurmCampaign:
-        folder = StudyFolder(campaign.folder.root.resolve())  # jobs begin in another place
+        folder = StudyFolder(real(campaign.folder.root))  # jobs begin in another place
         partial = len(campaign.trials) < len(plan(campaign.study, campaign.own_code))
         return SlurmCampaign(
             campaign.study, campaign.trials, folder, self.settings, campaign.modules, campaign.observer, partial,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from steplab.core.files import real
 from steplab.store.paths import StudyFolder
 from steplab.store.submissions import Ledger, Shape, Submission
 from steplab.study.slurm_settings import SlurmSettings
@@ -73,7 +74,7 @@ def job_name(folder: StudyFolder, shape: Shape, submission: str) -> str:
 
 def name_prefix(folder: StudyFolder) -> str:
     """How the names of all jobs of a study's folder begin; nobody else's do."""
-    place = hashlib.sha256(os.fsencode(folder.root.resolve())).hexdigest()[:10]
+    place = hashlib.sha256(os.fsencode(real(folder.root))).hexdigest()[:10]
     return f"{PREFIX}-{place}-"
 
 

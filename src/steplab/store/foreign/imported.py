@@ -10,15 +10,17 @@ from pathlib import Path
 
 from steplab.core import atomic
 from steplab.core.errors import InputError, StoreError
+from steplab.core.files import readable
 from steplab.core.record import DataInfo, Mode, Rank, Record
 from steplab.core.record_parts import MachineInfo, MeasureInfo, ResolvedInfo
-from steplab.core.trial import PLAIN_LEVELS, Level, is_plain_level, trial_id
+from steplab.core.trial import MOST_REPLICATES, PLAIN_LEVELS, Level, is_plain_level, trial_id
 from steplab.store import records
 from steplab.store.paths import StudyFolder
 
 UNKNOWN = "unknown"
 EPOCH = "1970-01-01T00:00:00.000+00:00"  # when nobody wrote down when it was measured
 LONGEST_S = 1e9  # of one iteration: thirty years; sums of as many as a table holds stay finite
+COUNTS = ("workers", "batch_size", "global_batch_size", "threads", "nodes", "ranks_per_node")
 Columns = Mapping[str, Sequence[float]]
 
 
@@ -110,7 +112,7 @@ def _record(study: ForeignStudy, trial: ForeignTrial, command: str) -> Record:
         data=DataInfo(name=str(known.get("dataset", UNKNOWN)), source="none", samples=0),
         started=trial.started,
         seconds=seconds,
-        command=command,
+        command=readable(command),
     )
 
 
@@ -118,10 +120,12 @@ def _check_levels(known: Mapping[str, Level]) -> None:
     for name, value in known.items():
         if not is_plain_level(value):
             raise InputError(f"the level {str(value)[:40]} is no plain number", where=name, hint=PLAIN_LEVELS)
+        if isinstance(value, str) and readable(value) != value:
+            raise InputError(f"the level {readable(value)} is not UTF-8 text", where=name)
 
 
 def _check_counts(known: Mapping[str, Level]) -> None:
-    for name in ("workers", "batch_size", "global_batch_size", "threads"):
+    for name in COUNTS:
         value = known.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 31:
             raise InputError(f"{value!r} is not a count", where=name, hint="give whole numbers from 1 on")
@@ -146,6 +150,10 @@ def study_text(study: ForeignStudy) -> str:
         for name, level in trial.config.items():
             levels.setdefault(name, {})[_toml(level)] = level
     replicates = 1 + max(trial.replicate for trial in study.trials)
+    if replicates > MOST_REPLICATES:
+        raise InputError(
+            f"a configuration has {replicates} values", where=study.source, hint=f"allowed: {MOST_REPLICATES}"
+        )
     lines = ["# Imported: steplab reads this folder, but cannot run it.", "[study]"]
     lines += [f"name = {_toml(study.name)}", f"description = {_toml(' '.join(study.notes)[:2000])}", ""]
     lines += ["[imported]", f"format = {_toml(study.format)}", f"source = {_toml(study.source)}", "", "[factors]"]
@@ -163,7 +171,7 @@ def _toml(value: Level) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = readable(value).replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\u{ord(match[0]):04X}", escaped) + '"'
 
 

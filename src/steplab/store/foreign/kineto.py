@@ -262,8 +262,8 @@ def _innermost(modules: Sequence[Event]) -> list[Event]:
 def _started(trace: KinetoTrace) -> str:
     """When the first step began, if the trace's clock is the world's."""
     base = trace.about.get("baseTimeNanoseconds", 0)
-    seconds = trace.steps[0][1].start * NANO + (base * 1e-9 if isinstance(base, int | float) else 0.0)
     try:
+        seconds = trace.steps[0][1].start * NANO + (base * 1e-9 if isinstance(base, int | float) else 0.0)
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
         return EPOCH

@@ -71,8 +71,6 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
     if path.suffix.lower() not in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
         raise TableError("is not a table", where=str(path), hint="allowed: .csv, .tsv, .txt, .parquet")
     source = read_source(path)
-    if not isinstance(source.frame.index, pd.RangeIndex):
-        raise TableError("a row has more cells than the header", where=str(path))
     if len(source.frame) > MOST_ROWS:
         raise TableError(f"has more than {MOST_ROWS} rows", where=str(path))
     if is_own(source.frame.columns) and not wishes.columns and not wishes.factors:
@@ -140,6 +138,11 @@ def _merged(tables: Sequence[Times], names: Sequence[str], notes: list[str]) -> 
         if shared != list(first.factors) or first.frame[shared].duplicated().any():
             frames.append(table.frame)
             continue
+        for factor in shared:
+            kinds = [pd.api.types.is_numeric_dtype(frame[factor]) for frame in (first.frame, table.frame)]
+            if kinds[0] != kinds[1]:
+                what = f"column {factor!r} holds {'text' if kinds[0] else 'numbers'}"
+                raise TableError(what, where=name, hint=f"in {names[0]} it holds {'numbers' if kinds[0] else 'text'}")
         frames.append(
             table.frame.merge(first.frame[[*shared, *lacking]], on=shared, how="left", validate="many_to_one")
         )
