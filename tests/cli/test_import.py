@@ -156,13 +156,15 @@ def refused(in_process: Callable[..., Any], *arguments: object) -> str:
 def test_what_is_no_count_is_refused(in_process: Callable[..., Any], tmp_path: Path, name: str) -> None:
     (tmp_path / "t.csv").write_text(f"batch_size,{name},t_iter\n8,0,0.1\n8,2,0.2\n")
     assert ": 0 is not a count; give whole numbers from 1 on" in refused(in_process, "csv", "t.csv")
+    (tmp_path / "t.csv").write_text(f"batch_size,{name},t_iter\n8,1,0.1\n8,some,0.2\n")
+    assert f"column '{name}': 'some' in row 2 is no number" in refused(in_process, "csv", "t.csv")
 
 
 def test_tables_whose_factor_is_text_in_one_are_refused(in_process: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("batch_size,t_iter\n8,0.1\n16,0.2\n")
-    (tmp_path / "b.csv").write_text("batch_size,t_iter\nsmall,0.1\n")
+    (tmp_path / "a.csv").write_text("units,t_iter\n8,0.1\n16,0.2\n")
+    (tmp_path / "b.csv").write_text("units,t_iter\nsmall,0.1\n")
     told = refused(in_process, "csv", "a.csv", "b.csv")
-    assert "b.csv: column 'batch_size' holds text; in a.csv it holds numbers" in told
+    assert "b.csv: column 'units' holds text; in a.csv it holds numbers" in told
 
 
 def test_a_trace_of_another_age_is_read(in_process: Callable[..., Any], tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_a_user_without_a_home_can_look_at_a_study(study: Path, tmp_path: Path) 
 
 def test_the_home_of_nobody_is_told(steplab: Callable[..., Any]) -> None:
     ran = steplab("data", "list", env={"STEPLAB_HOME": "~nobody-here/x"})
-    assert (ran.code, ran.err) == (1, "steplab: ~nobody-here/x: whose home directory that is is not known\n")
+    assert (ran.code, ran.err) == (1, "steplab: ~nobody-here/x: no home directory is known for that user\n")
 
 
 @pytest.mark.parametrize("columns", ["0", "²", "-5", "wide"])

@@ -8,6 +8,7 @@ import sys
 import types
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
@@ -461,6 +462,49 @@ def torch_half(job, session):
     return {"off": float(off), "moved": moved, "scales": [grown, half.scaler.get_scale()]}
 
 
+def torch_events(job, session):
+    """Native steps and batches on a GPU that is played: what is waited for, and what is pinned."""
+    import torch
+
+    from steplab_worker import adapter, loop
+
+    played = {"now": 0.0, "waits": 0, "pinned": 0}
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.timed = enable_timing
+
+        def record(self):
+            played["now"] += 0.25
+            self.at = played["now"]
+
+        def elapsed_time(self, later):
+            assert self.timed and played["waits"], "the device has not got there yet"
+            return 1e3 * (later.at - self.at)
+
+    def wait(device):
+        played["waits"] += 1
+
+    def pinned(tensor):
+        played["pinned"] += 1
+        return tensor
+
+    class Batches:
+        def __init__(self, job, rank, workers, prepare, split):
+            self.prepare = prepare
+
+        def next(self):
+            return self.prepare(own_batches(job, 1)[0])
+
+    session.device, session.step = torch.device("cuda"), lambda batch, last: None
+    session._split = lambda split: None
+    gpu = mock.patch.multiple(torch.cuda, Event=Event, synchronize=wait)
+    memory = mock.patch.object(torch.Tensor, "pin_memory", pinned)
+    with gpu, memory, mock.patch.object(adapter, "FileSource", Batches):
+        times = loop.NativeBlock(session, session.source())(5)["t_iter"]
+    return {"times": times, "waits": played["waits"], "pinned": played["pinned"]}
+
+
 def torch_buckets(job, session):
     """Bytes of the gradients' buckets: those that DDP exchanges once it knows their order, and those of phased mode."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -515,6 +559,7 @@ PROOFS = {
     "continuing": continuing,
     "parts": parts,
     "watched_steps": watched_steps,
+    "torch_events": torch_events,
     "steps_apart": steps_apart,
     "averaging": averaging,
     "bucket_order": bucket_order,

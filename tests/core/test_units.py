@@ -23,4 +23,5 @@ def test_what_rounds_up_to_a_unit_has_that_unit(value: float) -> None:
 
 
 def test_the_next_unit_begins_where_rounding_reaches_it() -> None:
-    assert [seconds(0.9994), seconds(0.9996), count(999.6), size(1023.9)] == ["999 ms", "1 s", "1 k", "1024 B"]
+    assert [seconds(0.9994), seconds(0.9996), count(999.6), size(1023.9)] == ["999 ms", "1 s", "1 k", "1 KiB"]
+    assert [size(1020), size(1020 * 2**30), size(1023.6 * 2**10)] == ["1020 B", "1020 GiB", "1 MiB"]

@@ -112,15 +112,23 @@ def test_two_laboratories_share_a_folder(
     tmp_path: Path, study_file: Callable[..., Path], no_orphans: Callable[..., None]
 ) -> None:
     study = study_file(batch_size=list(range(1, 21)), pace=1.0, compute_s=0.005)
-    both = [start(study, tmp_path / "out") for _ in range(2)]
-    assert [laboratory.wait() for laboratory in both] == [0, 0]
-    loaded = tables.load(tmp_path / "out")
+    folder = StudyFolder(tmp_path / "out")
+    first = start(study, folder.root)
+    await_records(first, folder, more_than=0)
+    first.send_signal(signal.SIGSTOP)  # until the second has done a part of the work
+    by_first = records.done(folder)
+    second = start(study, folder.root)
+    await_records(second, folder, more_than=len(by_first) + 1)
+    by_second = records.done(folder) - by_first
+    first.send_signal(signal.SIGCONT)
+    assert [laboratory.wait() for laboratory in (first, second)] == [0, 0]
+    loaded = tables.load(folder.root)
     assert len(loaded.trials) == loaded.trials["trial"].nunique() == 40
     counts = loaded.iterations.to_pandas().groupby(["trial", "mode", "rank", "iteration"]).size()
     assert set(counts) == {1}
-    assert not list((tmp_path / "out" / "claims").iterdir())
-    processes = {rank.pid for record in records.all_records(StudyFolder(tmp_path / "out")) for rank in record.ranks}
-    assert len(processes) >= 3, "the work was not shared"
+    assert not list((folder.root / "claims").iterdir())
+    pids = {record.trial: {rank.pid for rank in record.ranks} for record in records.all_records(folder)}
+    assert not {pid for trial in by_first for pid in pids[trial]} & {pid for trial in by_second for pid in pids[trial]}
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -21,13 +21,13 @@ ENDS = {
     1: ("ok", ""),
     2: ("failed", "rank 0: sent what is no JSON"),
     3: ("failed", "rank 0: sent 0 times of mode native where 2 were due"),
-    4: ("timeout", "no answer in time in the trial"),
     5: ("crashed", "rank 0 ended in the trial with exit code 3"),
     6: ("failed", "rank 0: sent a wrong Block: t_iter: is 'none', where a list is due"),
     7: ("failed", "rank 0: sent a Result of 1 native iterations where no iterations were due"),
     8: ("failed", "rank 0: sent 0 times of mode native where 2 were due"),
     9: ("failed", "rank 0: sent a wrong Hello: rank: is missing"),
 }
+SILENT = 4
 
 
 @pytest.fixture
@@ -43,10 +43,9 @@ def rogue_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPLAB_HOME", str(tmp_path / "home"))
 
 
-def study(study_file: Callable[..., Path], ways: list[int]) -> Path:
-    path = study_file(
-        framework=["torch"], network=["mlp"], batch_size=ways, measure="timeout_s = 5\nretries = 0\nphases = false"
-    )
+def study(study_file: Callable[..., Path], ways: list[int], timeout_s: float = 120) -> Path:
+    measure = f"timeout_s = {timeout_s}\nretries = 0\nphases = false"
+    path = study_file(framework=["torch"], network=["mlp"], batch_size=ways, measure=measure)
     path.write_text(path.read_text().replace("replicates = 2", "replicates = 1") + "[data]\nsamples = 16\n")
     return path
 
@@ -63,6 +62,16 @@ def test_whatever_a_rank_sends_in_a_trial_is_its_record(
     assert ran.code == 3, ran.err
     ended = {way: (record.status, record.reason) for way, record in records(tmp_path).items()}
     assert ended == ENDS
+
+
+def test_a_rank_that_says_nothing_more_is_a_timeout(
+    tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path], rogue_torch: None,
+    no_orphans: Callable[..., None],
+) -> None:  # fmt: skip
+    ran = steplab("run", study(study_file, [SILENT], timeout_s=5), "--out", "out", "--json")
+    assert ran.code == 3, ran.err
+    (record,) = records(tmp_path).values()
+    assert (record.status, record.reason) == ("timeout", "no answer in time in the trial")
 
 
 def test_a_rank_of_another_version_is_refused(

@@ -192,9 +192,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_or_none_is_used(
     assert record.reason.count("was not used") == damaged
 
 
-def test_each_epoch_has_a_deadline_of_its_own(tmp_path: Path, steplab: Callable[..., Any]) -> None:
-    study = law(tmp_path, pace=1.6, measure="timeout_s = 4")  # an epoch takes 0.8 s, all together over 6
-    assert steplab("run", study, "--out", "out").code == 0
+def test_an_epoch_beyond_its_deadline_is_a_timeout(tmp_path: Path, steplab: Callable[..., Any]) -> None:
     study = law(tmp_path, pace=12.0, measure="timeout_s = 2")
     assert steplab("run", study, "--out", "slow").code == 3
     (record,) = records.all_records(StudyFolder(tmp_path / "slow"))

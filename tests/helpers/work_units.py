@@ -13,7 +13,9 @@ from xdist.scheduler import LoadScopeScheduling
 from steplab.core import catalogue
 
 # Ranks are kept warm from file to file, but only a few groups of them: so framework by framework.
-RANKS = tuple(f"tests/contract/test_{name}.py" for name in ("frameworks", "phases", "training", "torch_exchange"))
+RANKS = tuple(
+    f"tests/contract/test_{name}.py" for name in ("frameworks", "phases", "training", "torch_exchange", "torch_events")
+)
 BY_FRAMEWORK = ("tests/contract/test_doors.py", "tests/contract/test_exchange.py")
 BY_TEST = (
     "tests/docs/test_sessions.py", "tests/docs/test_examples.py", "tests/e2e/test_faults.py",

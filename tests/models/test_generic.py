@@ -267,3 +267,12 @@ def test_a_target_of_zeros_is_refused():
     X = pd.DataFrame({"size": np.arange(1.0, 13.0)})
     with pytest.raises(ModelError, match="the target is 0 in every row"):
         Generic(intrinsic=("size",)).fit(X, np.zeros(12))
+
+
+@pytest.mark.parametrize("seed", [None, 1.5, "1", True, -1, 2**32])
+def test_a_seed_that_is_no_whole_number_is_refused_at_once(seed):
+    frame = pd.DataFrame({"workers": np.arange(1.0, 13.0)})
+    with pytest.raises(
+        ModelError, match=r"option seed: .* is not possible; allowed: whole numbers from 0 to 4294967295"
+    ):
+        Generic(extrinsic=("workers",), seed=seed).fit(frame, frame["workers"] * 2)

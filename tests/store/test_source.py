@@ -130,13 +130,41 @@ def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
         read_source(path)
 
 
-@pytest.mark.parametrize(("cells", "numbers"), [(("0,140", "1,500"), [0.14, 1.5]), (("1,024", "2,048"), [1024, 2048])])
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (("0,140", "1,500"), [0.14, 1.5]),
+        (("0,5", "1.000"), [0.5, 1000]),
+        (("0,5", "10 000"), [0.5, 10_000]),
+        (("1,024", "2,048"), [1024, 2048]),
+        (("1,234,567", "2,048"), [1_234_567, 2048]),
+        (("1,234.5", "2,048"), [1234.5, 2048]),
+    ],
+)
 def test_commas_are_decimal_points_where_one_cannot_stand_between_thousands(tmp_path, cells, numbers):
     path = tmp_path / "t.csv"
     path.write_text("batch_size;t_iter\n" + "".join(f"8;{cell}\n" for cell in cells))
     source = read_source(path)
     assert source.frame["t_iter"].tolist() == numbers
     assert ("commas in numbers are read as decimal points" in source.notes) == (numbers[0] < 1)
+
+
+@pytest.mark.parametrize("header, rows", [
+    ("gpus;params;t_iter", ("0;1,234;0.5", "0,1;5,678;0.25")),
+    ("note;params;t_iter", ("2,5x;1,234;3", "fine;5,678;2")),
+    ("kernel;params;flops", ("3,3;1,234;1,234,567", "5,5;5,678;2,234,567")),
+])  # fmt: skip
+def test_a_text_with_a_comma_makes_no_decimal_points_of_thousands(tmp_path, header, rows):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([header, *rows, ""]))
+    frame = read_source(path).frame
+    assert frame["params"].tolist() == [1234, 5678]
+    assert frame[header.partition(";")[0]].tolist() == [row.partition(";")[0] for row in rows]
+
+
+def test_numbers_of_a_parquet_file_have_decimal_points(tmp_path):
+    pd.DataFrame({"rate": ["1,234", "2,5"], "t_iter": [0.5, 0.25]}).to_parquet(tmp_path / "t.parquet")
+    assert read_source(tmp_path / "t.parquet").frame["rate"].tolist() == ["1,234", "2,5"]
 
 
 def test_many_columns_of_one_name_are_told_apart_quickly(tmp_path):
@@ -146,10 +174,13 @@ def test_many_columns_of_one_name_are_told_apart_quickly(tmp_path):
     assert columns[:3] == ["x", "x_2", "x_3"] and len(set(columns)) == 3000
 
 
-def test_a_small_file_of_huge_texts_is_refused_before_they_are_unpacked(tmp_path):
-    path = tmp_path / "t.parquet"
-    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), pa.array(["x" * 100_000]))
-    pq.write_table(pa.table({"a": texts, "t_iter": [1.0] * 20_000}), path)
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.large_binary()])
+def test_a_small_file_of_huge_texts_is_refused_before_they_are_unpacked(tmp_path, kind):
+    path, rows = tmp_path / "t.parquet", 4_000
+    texts = pa.array(["x" * 100_000] * rows, pa.large_string()).cast(kind) if kind != pa.string() else None
+    if texts is None:
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 100_000]))
+    pq.write_table(pa.table({"a": texts, "t_iter": [1.0] * rows}), path)
     with pytest.raises(TableError, match="its texts have more than 256 MiB"):
         read_source(path)
 

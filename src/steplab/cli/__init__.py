@@ -128,7 +128,7 @@ def _leave() -> None:
 def _forget_no_width() -> None:
     """On a screen of no columns nothing is shown, and what is no number is no width."""
     told = os.environ.get("COLUMNS", "")
-    if not (told.isascii() and told.isdigit() and int(told)):
+    if not (told.isascii() and told.isdigit() and len(told) < 6 and int(told)):
         os.environ.pop("COLUMNS", None)
 
 
@@ -142,7 +142,7 @@ def _print_error(error: SteplabError) -> None:
 
 def _refused(error: OSError) -> InputError:
     """What the system says of a path that somebody named; of anything else the error itself is raised."""
-    if error.filename is None or not error.strerror:
+    if not isinstance(error.filename, str | bytes) or not error.strerror:
         raise error
     return InputError(f"cannot be used ({error.strerror})", where=os.fsdecode(error.filename))
 

@@ -41,7 +41,7 @@ def expanded(text: str | Path) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise InputError("whose home directory that is is not known", where=str(text)) from None
+        raise InputError("no home directory is known for that user", where=str(text)) from None
 
 
 def real(path: Path) -> Path:

@@ -13,8 +13,8 @@ TELLS_NOTHING = 1e4  # times the lower end: of an interval as wide, ends are no 
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], smallest: tuple[float, str]) -> str:
-    rounded = abs(float(f"{value:.3g}"))  # 999.9 ms are 1 s
-    factor, unit = next((step for step in steps if rounded >= step[0]), smallest)
+    # 999.9 ms are 1 s.
+    factor, unit = next((step for step in steps if float(f"{abs(value) / step[0]:.3g}") >= 1), smallest)
     number = value / factor
     return f"{number:.{'0f' if 999.5 <= abs(number) < 1e5 else '3g'}} {unit}".rstrip()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from steplab.core.errors import ModelError, SteplabError, allowed
@@ -37,7 +38,14 @@ def expect_possible(model: object, options: Possible) -> None:
     """Say so if an option is none of those that it may be."""
     for name, possible in options.items():
         value = getattr(model, name)
-        if value not in possible:
-            span = f"whole numbers from {possible[0]} to {possible[-1]}" if isinstance(possible, range) else ""
-            hint = f"allowed: {span}" if span else allowed(possible)
+        if isinstance(possible, range):
+            # Of anything but a whole number a range would try each of its own.
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            fits, hint = (
+                whole and int(value) in possible,
+                f"allowed: whole numbers from {possible[0]} to {possible[-1]}",
+            )
+        else:
+            fits, hint = value in possible, allowed(possible)
+        if not fits:
             raise ModelError(f"{value!r} is not possible", where=f"option {name}", hint=hint)

@@ -63,7 +63,7 @@ CHARTS = (
     ),
     Chart(
         "phases", "Where the time goes", phases.phases,
-        "Phases come from the instrumented mode. What no phase explains is shown as t_other, never hidden.",
+        "Bars are the phased step, diamonds the native one. What no phase explains is shown as t_other, never hidden.",
         "Phases were not measured: set phases = true in [measure] and run the study.",
     ),
     Chart(

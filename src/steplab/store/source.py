@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 MISSING = ("", "-", "--", "?", "na", "n/a", "nan", "none", "null", "missing", "inf", "-inf")
 NUMBER = re.compile(r"^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Zµμ%/]*)\s*$")
 GROUPED = re.compile(r"(?<=\d)[,_ ](?=\d{3}(?!\d))")
-DECIMAL_COMMA = r"^\s*[-+]?(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))(?:[eE][-+]?\d+)?\s*[a-zA-Zµμ%/]*\s*$"
+GROUPED_BESIDE_COMMAS = re.compile(r"(?<=\d)[._ ](?=\d{3}(?!\d))")
+# Numbers whose comma, or point, cannot stand between thousands; with two commas the comma does.
+_AFTER = r"(?:[eE][-+]?\d+)?\s*[a-zA-Zµμ%/]*\s*$"
+DECIMAL_COMMA = r"^\s*[-+]?(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))" + _AFTER
+DECIMAL_POINT = r"^\s*[-+]?(?:0?\.\d+|\d+\.(?:\d{1,2}|\d{4,})|\d+,\d{3},\d{3}.*|\d+,\d{3}\.\d+)" + _AFTER
 MOST_BYTES = 256 << 20
 MOST_CELLS = 50_000_000
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
@@ -109,9 +113,8 @@ def _parquet(content: bytes) -> pd.DataFrame:
     unpacked = sum(group.total_byte_size for group in groups)
     if rows * max(about.num_columns, 1) > MOST_CELLS or unpacked > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_CELLS:,} cells or {MOST_BYTES >> 20} MiB")
-    texts = [
-        field.name for field in file.schema_arrow if pa.types.is_string(field.type) or pa.types.is_binary(field.type)
-    ]
+    kinds = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+    texts = [field.name for field in file.schema_arrow if any(is_kind(field.type) for is_kind in kinds)]
     table = pq.ParquetFile(buffer, read_dictionary=texts).read()
     if sum(map(_text_bytes, table.itercolumns())) > MOST_BYTES:
         raise ValueError(f"its texts have more than {MOST_BYTES >> 20} MiB")
@@ -174,14 +177,28 @@ def _renamed(frame: pd.DataFrame, notes: list[str], units: dict[str, str]) -> pd
 
 
 def _number_of(text: str, commas: bool) -> tuple[float, str] | None:
-    number = NUMBER.match(text.replace(",", ".") if commas else GROUPED.sub("", text))
+    plain = GROUPED_BESIDE_COMMAS.sub("", text).replace(",", ".") if commas else GROUPED.sub("", text)
+    number = NUMBER.match(plain)
     return (float(number[1]), number[2]) if number else None
 
 
 def _with_decimal_commas(frame: pd.DataFrame) -> bool:
-    """Whether some cell is a number with a comma that cannot stand between thousands: then none does."""
-    texts = (frame[name].astype("string") for name in frame if not pd.api.types.is_numeric_dtype(frame[name]))
-    return any(bool(column.str.contains(DECIMAL_COMMA).any()) for column in texts)
+    """Whether commas are decimal points: in a column of numbers one cannot be anything else, and no point is one."""
+    texts = []
+    for name in frame:
+        if pd.api.types.is_float_dtype(frame[name]):
+            return False  # a Parquet file has numbers of its own
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            texts.append(frame[name].astype("string").str.strip())
+    if any(bool(column.str.contains(DECIMAL_POINT).any()) for column in texts):
+        return False
+    return any(bool(column.str.contains(DECIMAL_COMMA).any()) and _all_numbers(column) for column in texts)
+
+
+def _all_numbers(column: pd.Series) -> bool:
+    """Whether every cell that is there is a number if commas are points."""
+    there = column[~(column.isna() | column.str.lower().isin(MISSING).fillna(True))]
+    return all(_number_of(str(value), commas=True) for value in there)
 
 
 def _numeric(values: pd.Series, name: str, commas: bool, notes: list[str], units: dict[str, str]) -> pd.Series:

@@ -198,6 +198,15 @@ def test_a_single_trial_beside_replicates_leaves_the_laws_without_interval(
         assert [low is not None for low in told] == [known] * 3
 
 
+def test_a_law_is_not_contradicted_by_trials_whose_noise_nothing_tells(synthetic: Callable[..., pd.DataFrame]) -> None:
+    noisy = synthetic(weak((1, 2, 4, 8), noise=0.05), replicates=5)
+    lost = noisy[(noisy["workers"] == 1) | (noisy["replicate"] == 0)]
+    lost.attrs["factors"] = noisy.attrs["factors"]
+    for trials, known in ((noisy, True), (lost, False)):
+        law = only(trials).law
+        assert law is not None and (law.fits is not None) == known
+
+
 def test_speedups_have_no_more_degrees_of_freedom_than_all_replicates(synthetic: Callable[..., pd.DataFrame]) -> None:
     trials = synthetic(weak((1, 2, 4), noise=0.05), replicates=2)
     series = only(trials)

@@ -76,10 +76,25 @@ def test_a_factor_that_varied_and_is_left_out_is_named():
     assert not any("left out" in note for note in choose(frame, None, Roles((), (), ("workers", "threads"))).notes)
 
 
+def replicated(**levels):
+    """A table of every combination of levels, twice."""
+    rows = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(index=False)
+    return pd.concat([rows, rows], ignore_index=True).assign(t_iter=range(1, 2 * len(rows) + 1))
+
+
 def test_replicates_of_a_plain_table_are_groups():
-    groups = choose(FRAME, "t_f", Roles(("filters",), ("kind",), ())).groups
-    assert groups.tolist() == [0, 1, 2, 1]
-    assert choose(FRAME[:3], "t_f", Roles(("filters",), (), ())).groups is None  # none repeats
+    chosen = choose(replicated(workers=[1, 2, 4, 8]), "t_iter", Roles())
+    assert chosen.groups.tolist() == [0, 1, 2, 3] * 2
+    assert choose(replicated(workers=[1, 2, 4, 8])[:4], "t_iter", Roles()).groups is None  # none repeats
+
+
+@pytest.mark.parametrize(
+    "levels", [{"framework": ["jax", "torch"]}, {"workers": [1, 2]}, {"workers": [1, 2], "batch_size": [8, 16]}]
+)
+def test_configurations_that_the_others_tell_nothing_of_are_no_groups(levels):
+    chosen = choose(replicated(**levels), "t_iter", Roles())
+    assert chosen.groups is None
+    assert any("too few to leave one out" in note for note in chosen.notes)
 
 
 def test_a_target_of_zeros_is_refused():

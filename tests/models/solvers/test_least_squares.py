@@ -43,3 +43,16 @@ def test_few_clusters_do_not_make_intervals_too_narrow(shared):
         values, half, _ = least_squares(matrix, matrix @ [1.0, 0.2] + own, workers)
         held.append(np.abs(values - [1.0, 0.2]) <= half)
     assert np.mean(held, axis=0).min() >= 0.92
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_what_a_single_cluster_tells_has_no_error(rows):
+    """A level that one configuration alone has, measured once or several times; the other coefficients keep theirs."""
+    rng, sizes = np.random.default_rng(2), np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+    x = np.r_[np.repeat(sizes, 2), np.full(rows, 4.0)]
+    level = np.r_[np.zeros(14), np.ones(rows)]
+    groups = np.r_[np.repeat(np.arange(7), 2), np.full(rows, 7)]
+    matrix = np.column_stack([np.ones(len(x)), x, level])
+    _, half, told = least_squares(matrix, 1.0 + x + rng.standard_normal(len(x)), groups)
+    assert told and np.isnan(half).tolist() == [False, False, True]
+    assert half[0] < 5 and half[1] < 0.2  # the noise is 1 and x goes to 64

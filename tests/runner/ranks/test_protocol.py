@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -314,6 +315,26 @@ def test_results_of_ranks_that_have_not_measured_what_they_were_told_are_none() 
         failure = outcome_of(group, patience_s=HANGS_S).failure
     assert failure is not None
     assert failure.reason == "rank 0: sent a Result of 0 native iterations where no iterations were due"
+
+
+@pytest.mark.parametrize(("epochs_of", "status"), [(0.5, "ok"), (1.5, "timeout")])
+def test_each_epoch_has_a_deadline_of_its_own(monkeypatch: pytest.MonkeyPatch, epochs_of: float, status: str) -> None:
+    """Three epochs together are beyond it in both cases; the clock is put forward with the end of each."""
+    deadline_s, clock = 10 * HANGS_S, types.SimpleNamespace(**vars(time), ahead=0.0)
+    clock.monotonic = lambda: time.monotonic() + clock.ahead
+    monkeypatch.setattr(conversation, "time", clock)
+    with played() as group:
+        receive = group.receive
+
+        def after_an_epoch(deadline: float) -> Received | Ended | None:
+            event = receive(deadline)
+            if isinstance(event, Received) and event.rank == 0 and isinstance(event.message, EpochEnd):
+                clock.ahead += epochs_of * deadline_s
+            return event
+
+        group.receive = after_an_epoch  # type: ignore[method-assign]
+        failure = outcome_of(group, "train", deadline_s).failure
+    assert (failure.status if failure else "ok") == status
 
 
 def test_half_a_line_is_waited_for_until_the_deadline() -> None:

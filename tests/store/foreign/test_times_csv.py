@@ -92,7 +92,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest(table):
         ("t_iter\nx\n", "is not a time"),
         ("t_iter\n-1\n", "negative"),
         ("t_iter,batch\n1,1.5\n", "not a count"),
-        ("t_iter,workers\n1,many\n", "not a count"),
+        ("t_iter,workers\n1,many\n", "'many' in row 1 is no number"),
         ("t_iter\n", "no rows"),
         ("", "not a readable table"),
         ("phase,mean_s,value\nt_f,1,2\n", "not clear which column"),

@@ -116,7 +116,7 @@ def fit(law: Shape, cells: Cells, level: float = 0.95) -> Fits:
         value=np.where(told, best, np.nan),
         low=np.where(unsure, np.where(exact, best, edges[0]), np.nan),
         high=np.where(unsure, np.where(exact, best, edges[1]), np.nan),
-        misfit=np.where((cells.points > 2) & (cells.trials > cells.points) & ~exact, misfit, np.nan),
+        misfit=np.where((cells.points > 2) & (cells.trials > cells.points) & cells.judged & ~exact, misfit, np.nan),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -9,29 +11,30 @@ from plotly.subplots import make_subplots
 from steplab.core.plain_text import plain
 from steplab.core.trial import Level, plain_level
 from steplab.report.charts.labels import in_lines, most_lines
-from steplab.report.charts.style import bar, finish, panel_title, rows_height
+from steplab.report.charts.style import GREY, bar, finish, panel_title, rows_height
 from steplab.report.data import ReportData, measured
 from steplab.report.drawing import Drawn, drawn, omission
-from steplab_worker.phases import EXCHANGE_PARTS, SHARES, WORDS
+from steplab_worker.phases import EXCHANGE_PARTS, ITERATION, SHARES, WORDS
 
 COMMUNICATION = {
     **{name: WORDS[name] for name in EXCHANGE_PARTS},
     "t_hidden": "hidden behind compute",
     "t_exposed": "exposed",
 }
+NATIVE = {"color": "#ffffff", "symbol": "diamond", "size": 11, "line": {"color": GREY, "width": 2}}
 MOST_ROWS = 24
 MOST_PANELS = 6
 
 
 def phases(data: ReportData) -> Drawn | None:
-    """Median time of each phase, stacked, for each framework and number of workers."""
+    """Median time of each phase, stacked, for each framework and number of workers; a mark is the native step."""
     ok = measured(data.trials)
     have = [name for name in SHARES if name in ok and ok[name].notna().any()]
     if not have:
         return None
     keys = [name for name in ("framework", "network", "workers") if name in ok and (ok[name].nunique() > 1)]
     keys = keys or ["framework"]
-    every = _medians(ok[ok[have].notna().any(axis=1)], keys, have)
+    every = _medians(ok[ok[have].notna().any(axis=1)], keys, [*have, ITERATION])
     medians = every[:MOST_ROWS]
     names = [in_lines(dict(zip(keys, key, strict=True)), keys) for key, _ in medians]
     figure = go.Figure()
@@ -42,10 +45,15 @@ def phases(data: ReportData) -> Drawn | None:
                 x=values, y=list(range(len(names))), orientation="h", name=f"{phase}: {WORDS[phase]}", marker=bar(at),
                 customdata=names, hovertemplate=f"%{{customdata}}<br>{phase} %{{x:.4g}} ms<extra></extra>",
             )  # fmt: skip
+    figure.add_scatter(
+        x=[row.get(ITERATION, math.nan) * 1e3 for _, row in medians], y=list(range(len(names))), mode="markers",
+        name="t_iter: the native step", marker=NATIVE, customdata=names,
+        hovertemplate="%{customdata}<br>native step %{x:.4g} ms<extra></extra>",
+    )  # fmt: skip
     figure.update_layout(barmode="relative", bargap=0.3)
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed")
     height = rows_height(len(names), most_lines(names))
-    figure = finish(figure, "median time [ms], phased mode", "", height=height)
+    figure = finish(figure, "median time [ms], bars: phased mode", "", height=height)
     return drawn(figure, omission(len(medians), len(every), "rows"))
 
 

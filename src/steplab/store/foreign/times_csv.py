@@ -19,7 +19,7 @@ from steplab.core.errors import TableError, allowed
 from steplab.core.record import Rank
 from steplab.core.trial import Level
 from steplab.store.foreign.csv_columns import SECONDS, Roles, named, roles
-from steplab.store.foreign.imported import LONGEST_S, ForeignStudy, ForeignTrial, foreign_rank, study_name
+from steplab.store.foreign.imported import COUNTS, LONGEST_S, ForeignStudy, ForeignTrial, foreign_rank, study_name
 from steplab.store.foreign.own_trials import finished, is_own, own_roles
 from steplab.store.source import Source, read_source
 from steplab_worker.phases import ITERATION, MEASURED, addends
@@ -78,6 +78,8 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
     columns = roles(source, wishes.columns, wishes.factors, str(path))
     frame = _wide(source.frame, columns, str(path)) if columns.phase else source.frame
     times = {name: name for name in MEASURED if name in frame} if columns.phase else columns.times
+    for name in set(columns.factors) & set(COUNTS):
+        _expect_numbers(frame[columns.factors[name]], f"{path}, column {columns.factors[name]!r}")
     table = pd.DataFrame({name: frame[column] for name, column in {**columns.factors, **columns.keys}.items()})
     for name, column in times.items():
         unit = columns.units.get(columns.value or column, "") or wishes.unit or "s"
@@ -110,6 +112,14 @@ def _wide(frame: pd.DataFrame, columns: Roles, where: str) -> pd.DataFrame:
     if not keys:
         return long.set_index(columns.phase)[[columns.value]].T.reset_index(drop=True)
     return long.pivot(index=keys, columns=columns.phase, values=columns.value).reset_index()
+
+
+def _expect_numbers(counts: pd.Series, where: str) -> None:
+    """Say which cell is no number: with a single text in it, a column is all texts."""
+    wrong = counts[pd.to_numeric(counts, errors="coerce").isna() & counts.notna()]
+    if len(wrong):
+        what = f"{wrong.iloc[0]!r} in row {wrong.index[0] + 1} is no number"
+        raise TableError(what, where=where, hint="give whole numbers from 1 on")
 
 
 def _seconds(values: pd.Series, unit: str, where: str) -> pd.Series:
