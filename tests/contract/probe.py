@@ -468,7 +468,7 @@ def torch_events(job, session):
 
     from steplab_worker import adapter, loop
 
-    played = {"now": 0.0, "waits": 0, "pinned": 0}
+    played = {"now": 0.0, "reached": 0.0, "waits": 0, "pinned": 0}
 
     class Event:
         def __init__(self, enable_timing):
@@ -479,11 +479,12 @@ def torch_events(job, session):
             self.at = played["now"]
 
         def elapsed_time(self, later):
-            assert self.timed and played["waits"], "the device has not got there yet"
+            assert self.timed and later.at <= played["reached"], "the device has not got there yet"
             return 1e3 * (later.at - self.at)
 
     def wait(device):
         played["waits"] += 1
+        played["reached"] = played["now"]
 
     def pinned(tensor):
         played["pinned"] += 1

@@ -283,4 +283,5 @@ def test_what_a_framework_cannot_do_on_several_nodes_or_gpus_is_its_reason() -> 
     one = {"framework": "tensorflow", "workers": 2, "distribution": "mirrored"}
     assert StepKind.unsupported(resolve(one)) == ""
     assert "one process with all replicas is on one host" in StepKind.unsupported(resolve({**one, "nodes": 2}))
+    assert "its replicas need one each" in StepKind.unsupported(resolve({**one, "device": "cuda"}))
     assert "knows no GPU" in StepKind.unsupported(resolve({"framework": "mxnet", "device": "cuda"}))

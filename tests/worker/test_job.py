@@ -12,7 +12,7 @@ JOB = TrialJob(
 
 
 class Loss(float):
-    """A loss that notes that it was divided."""
+    """A loss that is another one once it was divided, whatever by."""
 
     def __truediv__(self, number: float) -> Loss:
         return Loss(float(self) / number)

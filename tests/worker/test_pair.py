@@ -11,12 +11,13 @@ from steplab_worker.messages import Offer, Offered
 from steplab_worker.placement import Placement
 
 PLACE = Placement("here", 0, "127.0.0.1")
+HANGS_S = 120.0
 
 
 def connected(ranks: int) -> list[pair.Pair]:
     """The ends of all ranks, met through a laboratory that passes addresses on."""
     offers: dict[int, str] = {}
-    came = threading.Barrier(ranks, timeout=20)
+    came = threading.Barrier(ranks, timeout=HANGS_S)
     ends: dict[int, pair.Pair] = {}
 
     def rank(number: int) -> None:
@@ -31,7 +32,7 @@ def connected(ranks: int) -> list[pair.Pair]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANGS_S)
     return [ends[number] for number in range(ranks)]
 
 

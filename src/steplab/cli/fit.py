@@ -96,7 +96,7 @@ def _show(fitted: steplab.FittedModel) -> None:
     if parameters:
         screen.print(table(columns, [_row(parameter) for parameter in parameters], left=2))
     if not all(parameter.identified for parameter in parameters):
-        screen.print("?: the data do not determine it", markup=False)
+        screen.print("?: the data do not determine it, or a single configuration does", markup=False)
     rows = f"the {fitted.estimator.rows_} rows it was fitted to"
     screen.print(f"{fitted.name} on {rows}, in {fitted.seconds or 0:.2f} s:", markup=False)
     screen.print(fitted.accuracy, markup=False)

@@ -7,7 +7,7 @@ numbers (`1,024`, `12 ms`), and every such change is noted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -27,12 +27,19 @@ if TYPE_CHECKING:
 
 MISSING = ("", "-", "--", "?", "na", "n/a", "nan", "none", "null", "missing", "inf", "-inf")
 NUMBER = re.compile(r"^\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*([a-zA-Zµμ%/]*)\s*$")
-GROUPED = re.compile(r"(?<=\d)[,_ ](?=\d{3}(?!\d))")
-GROUPED_BESIDE_COMMAS = re.compile(r"(?<=\d)[._ ](?=\d{3}(?!\d))")
-# Numbers whose comma, or point, cannot stand between thousands; with two commas the comma does.
-_AFTER = r"(?:[eE][-+]?\d+)?\s*[a-zA-Zµμ%/]*\s*$"
-DECIMAL_COMMA = r"^\s*[-+]?(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))" + _AFTER
-DECIMAL_POINT = r"^\s*[-+]?(?:0?\.\d+|\d+\.(?:\d{1,2}|\d{4,})|\d+,\d{3},\d{3}.*|\d+,\d{3}\.\d+)" + _AFTER
+# Thousands at the start of a number, and what follows them; where commas are decimal points, points are between them.
+THOUSANDS = {
+    commas: re.compile(rf"([-+]?[1-9]\d{{0,2}}(?:[{mark}_ ]\d{{3}})+)(?![\d{mark}_])(.*)")
+    for commas, mark in ((False, ","), (True, "."))
+}
+_UNIT = r"\s*[a-zA-Zµμ%/]*"
+# A comma, or a point, that cannot stand between thousands.
+DECIMAL_COMMA = re.compile(
+    r"[-+]?(?:0,\d+|\d+,(?:\d{1,2}|\d{4,})|\d{4,},\d+|\d{1,3}(?:[._ ]\d{3})+,\d+|\d+,\d+[eE][-+]?\d+)" + _UNIT
+)
+DECIMAL_POINT = re.compile(
+    r"[-+]?(?:0?\.\d+|\d+\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d+|\d{1,3}(?:[,_ ]\d{3})+\.\d+|\d+\.\d+[eE][-+]?\d+)" + _UNIT
+)
 MOST_BYTES = 256 << 20
 MOST_CELLS = 50_000_000
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
@@ -64,10 +71,11 @@ def read_source(path: Path) -> Source:
                          hint="give a study's folder, a .csv, .tsv or .parquet file")  # fmt: skip
     with parsing("this is not a readable table", str(path), TableError):
         content = read_regular(path, MOST_BYTES)
-        frame = _parquet(content) if path.suffix.lower() in (".parquet", ".pq") else _csv(content, str(path))
+        parquet = path.suffix.lower() in (".parquet", ".pq")
+        frame, separator = (_parquet(content), "") if parquet else _csv(content, str(path))
         if frame.empty:
             raise TableError("the table has no rows", where=str(path))
-        return _cleaned(frame)
+        return _cleaned(frame, separator == ",")
 
 
 def frame_source(frame: pd.DataFrame) -> Source:
@@ -133,7 +141,8 @@ def _text_bytes(column: pa.ChunkedArray) -> int:
     return sum(pc.sum(pc.cast(each, pa.int64())).as_py() or 0 for each in lengths)
 
 
-def _csv(content: bytes, where: str) -> pd.DataFrame:
+def _csv(content: bytes, where: str) -> tuple[pd.DataFrame, str]:
+    """The cells as texts, and what stands between them."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -142,7 +151,7 @@ def _csv(content: bytes, where: str) -> pd.DataFrame:
     frame = pd.read_csv(StringIO(text), sep=separator, dtype=str, keep_default_na=False)
     if not isinstance(frame.index, pd.RangeIndex):
         raise TableError("a row has more cells than the header", where=where)
-    return frame.rename(columns=restored).map(restored)
+    return frame.rename(columns=restored).map(restored), separator
 
 
 def clean_name(name: object) -> str:
@@ -177,34 +186,46 @@ def _renamed(frame: pd.DataFrame, notes: list[str], units: dict[str, str]) -> pd
 
 
 def _number_of(text: str, commas: bool) -> tuple[float, str] | None:
-    plain = GROUPED_BESIDE_COMMAS.sub("", text).replace(",", ".") if commas else GROUPED.sub("", text)
-    number = NUMBER.match(plain)
+    """The number in a cell, and its unit; commas are decimal points, or stand between thousands."""
+    if grouped := THOUSANDS[commas].fullmatch(text):
+        text = re.sub(r"[,._ ]", "", grouped[1]) + grouped[2]
+    number = NUMBER.match(text.replace(",", ".") if commas else text)
     return (float(number[1]), number[2]) if number else None
 
 
-def _with_decimal_commas(frame: pd.DataFrame) -> bool:
-    """Whether commas are decimal points: in a column of numbers one cannot be anything else, and no point is one."""
-    texts = []
-    for name in frame:
-        if pd.api.types.is_float_dtype(frame[name]):
-            return False  # a Parquet file has numbers of its own
-        if not pd.api.types.is_numeric_dtype(frame[name]):
-            texts.append(frame[name].astype("string").str.strip())
-    if any(bool(column.str.contains(DECIMAL_POINT).any()) for column in texts):
-        return False
-    return any(bool(column.str.contains(DECIMAL_COMMA).any()) and _all_numbers(column) for column in texts)
+def _with_decimal_commas(frame: pd.DataFrame, commas_between_cells: bool) -> list[str]:
+    """The columns whose commas are decimal points: a table has one decimal sign, and somewhere it must be the comma.
+
+    A comma that can be neither stays a text, and is asked about; it never becomes another number.
+    """
+    if commas_between_cells or any(pd.api.types.is_float_dtype(frame[name]) for name in frame):
+        return []
+    texts = {str(name): _present(frame[name]) for name in frame if not pd.api.types.is_numeric_dtype(frame[name])}
+    pointed = [cells for cells in texts.values() if any(map(DECIMAL_POINT.fullmatch, cells))]
+    if any(_numbers(cells, False) or _numbers(cells, True) for cells in pointed):
+        return []
+    signed = [name for name, cells in texts.items() if any("," in cell for cell in cells) and _numbers(cells, True)]
+    return signed if any(DECIMAL_COMMA.fullmatch(cell) for name in signed for cell in texts[name]) else []
 
 
-def _all_numbers(column: pd.Series) -> bool:
-    """Whether every cell that is there is a number if commas are points."""
-    there = column[~(column.isna() | column.str.lower().isin(MISSING).fillna(True))]
-    return all(_number_of(str(value), commas=True) for value in there)
+def _present(values: pd.Series) -> list[str]:
+    """The cells of a column that hold something."""
+    text = values.astype("string").str.strip()
+    return list(text[~_absent(text)])
+
+
+def _absent(text: pd.Series) -> pd.Series:
+    return text.isna() | text.str.lower().isin(MISSING).fillna(True)
+
+
+def _numbers(cells: Sequence[str], commas: bool) -> bool:
+    return all(_number_of(cell, commas) for cell in cells)
 
 
 def _numeric(values: pd.Series, name: str, commas: bool, notes: list[str], units: dict[str, str]) -> pd.Series:
     """The column as numbers where every value that is there is one, in one unit; otherwise as it was."""
     text = values.astype("string").str.strip()
-    absent = text.isna() | text.str.lower().isin(MISSING).fillna(True)
+    absent = _absent(text)
     parsed = [None if gone else _number_of(str(value), commas) for value, gone in zip(text, absent, strict=True)]
     wrong = [value for value, number, gone in zip(text, parsed, absent, strict=True) if not gone and number is None]
     written = {number[1] for number in parsed if number}
@@ -221,19 +242,19 @@ def _numeric(values: pd.Series, name: str, commas: bool, notes: list[str], units
     return pd.Series([number[0] if number else None for number in parsed], index=values.index, dtype=float)
 
 
-def _cleaned(frame: pd.DataFrame) -> Source:
+def _cleaned(frame: pd.DataFrame, commas_between_cells: bool = False) -> Source:
     notes: list[str] = []
     units: dict[str, str] = {}
     frame = _renamed(frame, notes, units)
-    commas = _with_decimal_commas(frame)
+    commas = _with_decimal_commas(frame, commas_between_cells)
     if commas:
-        notes.append("commas in numbers are read as decimal points")
+        notes.append(f"commas in {', '.join(map(repr, commas))} are read as decimal points")
     for name in list(frame.columns):
         values = frame[name]
         if values.dtype == bool:
             frame[name] = values.astype(str).astype(object)
         elif not pd.api.types.is_numeric_dtype(values):
-            frame[name] = _numeric(values, name, commas, notes, units)
+            frame[name] = _numeric(values, name, name in commas, notes, units)
     frame = frame.dropna(axis=1, how="all")
     group = next((c for c in ("trial", "run", "run_id") if c in frame.columns and frame[c].duplicated().any()), None)
     return Source(frame, tuple(notes), group, units=units)

@@ -88,6 +88,13 @@ def test_replicates_of_a_plain_table_are_groups():
     assert choose(replicated(workers=[1, 2, 4, 8])[:4], "t_iter", Roles()).groups is None  # none repeats
 
 
+def test_a_level_of_one_configuration_and_a_column_that_is_constant_leave_replicates_together():
+    table = replicated(workers=[1, 2, 4, 8, 16]).assign(strategy="sync", threads=1)
+    table.loc[table["workers"] == 16, "strategy"] = "sharded"
+    chosen = choose(table, "t_iter", Roles((), ("strategy",), ("workers", "threads")))
+    assert chosen.groups.tolist() == [0, 1, 2, 3, 4] * 2
+
+
 @pytest.mark.parametrize(
     "levels", [{"framework": ["jax", "torch"]}, {"workers": [1, 2]}, {"workers": [1, 2], "batch_size": [8, 16]}]
 )

@@ -128,13 +128,13 @@ def _complete(frame: pd.DataFrame, target: str, roles: Roles, group: str | None,
         groups = kept.groupby(list(roles.columns), sort=False).ngroup().to_numpy()
     elif repeats:
         notes.append(
-            "configurations are too few to leave one out: rows count by themselves, and nothing tells of others"
+            "configurations are too few to leave one out: rows count by themselves, and errors in between are not known"
         )
     return Chosen(kept.drop(columns=target), kept[target].astype(float), roles, groups, tuple(notes))
 
 
 def _can_be_left_out(configurations: pd.DataFrame, roles: Roles) -> bool:
-    """Whether the others tell of one that is left out: they have its levels, and a sum of all factors is determined."""
-    levels = {name: configurations[name].value_counts() for name in roles.categorical}
-    columns = 1 + len(roles.numeric) + sum(len(counts) - 1 for counts in levels.values())
-    return len(configurations) > columns + 1 and all(counts.min() > 1 for counts in levels.values())
+    """Whether the others tell something of one that is left out: they determine a sum of all factors, and more."""
+    levels = configurations.nunique()
+    columns = 1 + int((levels[list(roles.numeric)] > 1).sum()) + int((levels[list(roles.categorical)] - 1).sum())
+    return len(configurations) > columns + 1

@@ -8,7 +8,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import stdtrit
 
 Array = NDArray[np.float64]
-ALONE = 1e-10  # of 1 less the leverage: no other cluster tells it
+ALONE = 1e-13  # of 1 less the leverage: no other cluster tells it
 TOUCHED = 1e-6  # of a coefficient's largest share: it depends on what one cluster alone tells
 
 

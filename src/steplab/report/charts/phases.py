@@ -21,7 +21,7 @@ COMMUNICATION = {
     "t_hidden": "hidden behind compute",
     "t_exposed": "exposed",
 }
-NATIVE = {"color": "#ffffff", "symbol": "diamond", "size": 11, "line": {"color": GREY, "width": 2}}
+NATIVE = {"color": GREY, "symbol": "diamond", "size": 11, "line": {"color": "#ffffff", "width": 1.5}}
 MOST_ROWS = 24
 MOST_PANELS = 6
 

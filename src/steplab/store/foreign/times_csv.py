@@ -76,10 +76,10 @@ def _table(path: Path, wishes: Wishes, notes: list[str]) -> Times:
     if is_own(source.frame.columns) and not wishes.columns and not wishes.factors:
         return _own(source, path, notes)
     columns = roles(source, wishes.columns, wishes.factors, str(path))
+    for name in (name for name in COUNTS if name in columns.factors):
+        _expect_numbers(source.frame[columns.factors[name]], f"{path}, column {columns.factors[name]!r}")
     frame = _wide(source.frame, columns, str(path)) if columns.phase else source.frame
     times = {name: name for name in MEASURED if name in frame} if columns.phase else columns.times
-    for name in set(columns.factors) & set(COUNTS):
-        _expect_numbers(frame[columns.factors[name]], f"{path}, column {columns.factors[name]!r}")
     table = pd.DataFrame({name: frame[column] for name, column in {**columns.factors, **columns.keys}.items()})
     for name, column in times.items():
         unit = columns.units.get(columns.value or column, "") or wishes.unit or "s"

@@ -79,6 +79,10 @@ DECLARATION = {
             "when": {"distribution": "mirrored", "nodes": "several"},
             "because": "one process with all replicas is on one host; several need distribution = multiworker",
         },
+        {
+            "when": {"distribution": "mirrored", "device": "cuda", "workers": "several"},
+            "because": "a process sees one GPU, and its replicas need one each; use distribution = multiworker",
+        },
     ],
 }
 
