@@ -24,12 +24,14 @@ STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CTRL_C = "\x03"
 # Linux may drop what a terminal has not shown yet when the leader of its session ends. A command does not lead the
 # session of a person's terminal, and here, too, somebody else does: until all is read that was drawn before the mark.
+# It ends when the terminal goes, also where the tests run under `nohup`.
 ENDED = re.compile(rb"\x1b\[(\d+)z")
 SHIFT = 1000  # so that the code of a command that a signal has ended is no negative number
 LEADER = f"""
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-command = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, setsigdef=[signal.SIGINT])
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+command = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, setsigdef=[signal.SIGINT, signal.SIGHUP])
 code = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
 os.write(1, b"\\x1b[%dz" % (code + {SHIFT}))
 signal.pause()
