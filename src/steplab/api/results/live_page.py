@@ -38,6 +38,10 @@ def serve(
     `ready` learns the address once there is one; port 0 takes a free one. Only this machine can read the page unless
     `allow_remote` is true. It takes both signals while it serves: it is for a program of its own, not for a notebook.
     """
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise InputError("is no name of a host", where=f"host {host}") from None
     if not (allow_remote or live.is_loopback(host)):
         hint = "give allow_remote (--allow-remote) if everyone who reaches this machine may read the study"
         raise InputError("this address is not on loopback", where=f"host {host}", hint=hint)
@@ -48,8 +52,6 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     try:
         asyncio.run(live.serve(server, host, port, lambda taken: ready(f"http://{shown}:{taken}/", taken)))
-    except UnicodeError:
-        raise InputError("is no name of a host", where=f"host {host}") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot listen there ({reason})", where=f"host {host}, port {port}") from None
