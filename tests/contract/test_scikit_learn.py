@@ -45,5 +45,5 @@ def test_what_a_model_needs_is_told_to_scikit_learn(name):
     assert is_regressor(model)
     assert tags.input_tags.positive_only == bool(model.needs_positive_columns)
     assert tags.target_tags.positive_only == bool(model.needs_positive_target)
-    assert tags.regressor_tags.poor_score == bool(model.ignores_columns)
+    assert tags.regressor_tags.poor_score == bool(model.ignores_columns or model.score_is_luck)
     assert not tags.input_tags.sparse

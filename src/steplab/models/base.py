@@ -73,6 +73,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     # Exceptions to the contract are declared with their reason, which the contract test prints.
     column_units_matter: ClassVar[str] = ""
     ignores_columns: ClassVar[str] = ""
+    score_is_luck: ClassVar[str] = ""
     needs_positive_columns: ClassVar[str] = ""  # the base refuses negative values
     possible_options: ClassVar[Possible] = {}  # the base refuses others
     needs_positive_target: ClassVar[str] = ""  # the model refuses others, or predicts them badly
@@ -383,7 +384,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = bool(self.needs_positive_columns)
         tags.target_tags.positive_only = bool(self.needs_positive_target)
-        tags.regressor_tags.poor_score = bool(self.ignores_columns)
+        tags.regressor_tags.poor_score = bool(self.ignores_columns or self.score_is_luck)
         return tags
 
     def _known(self, frame: pd.DataFrame) -> Array:

@@ -39,6 +39,7 @@ class GenericDE(Generic):
     possible_options: ClassVar[Possible] = {
         "seeds": range(1, 1001), "maxiter": range(1, 100_001), "popsize": range(1, 1001), "units": ("typical", "table"),
     }  # fmt: skip
+    score_is_luck: ClassVar[str] = "the optimum that few generations reach depends on the last bits, so on the machine"
     quick_options: ClassVar[Mapping[str, Any]] = {"seeds": 2, "maxiter": 25, "popsize": 4}
     array_options: ClassVar[Mapping[str, Any]] = {"seeds": 1, "maxiter": 5, "popsize": 2}
     failing_checks: ClassVar[Mapping[str, str]] = Generic.failing_checks
@@ -50,12 +51,6 @@ class GenericDE(Generic):
     ) -> None:  # fmt: skip
         super().__init__(intrinsic, categorical, extrinsic, loss, penalty, form="source")
         self.seeds, self.maxiter, self.popsize, self.units = seeds, maxiter, popsize, units
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Which optimum a few generations reach depends on the last bits of products, and so on the machine.
-        tags.regressor_tags.poor_score = True
-        return tags
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
