@@ -5,6 +5,7 @@ Runs inside a framework's environment (Python 3.8 syntax, NumPy).
 
 import importlib
 import json
+import resource
 import sys
 import time
 import types
@@ -68,6 +69,11 @@ def bare_block(job, session):
     return lambda n: timed(step, feed, n), further
 
 
+def page_faults():
+    """How often this process has been given a page of memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def ways_of(job, session, source):
     """What is compared: name → a function of the number of iterations that gives their times."""
     bare, further = bare_block(job, session)
@@ -102,7 +108,9 @@ def compare(job, session, ask, rank):
         for name in map(str, rng.permutation(list(ways))):
             mode = entered(session, mode, name)
             session.meet()
+            before = page_faults()
             row[name] = ways[name](job.config["iterations"])
+            row[name + ", faults"] = [(page_faults() - before) / job.config["iterations"]]
         rows.append(row)
     source.close()
     return Measurement({"native": ModeTimes({"t_iter": []}, [])}, 0.0, methods={"rows": json.dumps(rows)})

@@ -11,6 +11,10 @@ With two workers the bare loop is the one that two ranks run, exchange and all, 
 shares the ranks' connection (a process has one process group, one strategy, one store), and their step time is the mean
 over the ranks of each iteration. `tensorflow_fit` is left out: plain `fit` over an array is a loop of one process.
 
+The last columns are page faults of a bare and of a native step. Memory that the allocator gives back to the system and
+takes again at the next step costs a microsecond and more a page, and how much it gives back is a matter of the process:
+both loops have hundreds of them in PyTorch, or none.
+
 With `--cpu` the clock is the process's CPU time, which says less (no waiting) but much more on a busy machine.
 
     python benchmarks/not_disturbing.py [--quick] [--cpu] [--workers 1 2] [--frameworks torch]
@@ -130,7 +134,7 @@ def main() -> None:
     processes, rounds = (2, 5) if given.quick else (5, 12)
     worker.WORKER = Path(__file__).with_name("_bare_rank.py")
     print(f"{processes} processes of {rounds} rounds each; ratios with 95 % intervals")
-    print(f"{'':22}{'bare, ms':>9}" + "".join(f"{name:>22}" for name, *_ in COLUMNS))
+    print(f"{'':22}{'bare, ms':>9}" + "".join(f"{name:>22}" for name, *_ in COLUMNS) + f"{'faults':>14}")
     pool, missed = Pool([]), 0
     try:
         for network in given.networks:
@@ -143,11 +147,15 @@ def main() -> None:
                 rows = [measured(pool, framework, workers, one) for one in jobs]
                 bare = np.median([row["bare"] for one in rows for row in one])
                 cells = [ratio(rows, above, below) for _, above, below in COLUMNS]
+                faults = [
+                    np.median([row[f"{way}, faults"] for one in rows for row in one]) for way in ("bare", "steplab")
+                ]
                 told = verdict(cells[0], cells[1])
                 missed += told == "missed"
                 print(
                     f"{f'{network} {framework} {workers}':22}{1e3 * bare:9.2f}"
-                    + "".join(f"{one or '-'!s:>22}" for one in cells) + f"  {told}"
+                    + "".join(f"{one or '-'!s:>22}" for one in cells)
+                    + f"{faults[0]:7.0f}{faults[1]:7.0f}  {told}"
                 )  # fmt: skip
     finally:
         pool.close()
