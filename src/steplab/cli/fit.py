@@ -95,8 +95,10 @@ def _show(fitted: steplab.FittedModel) -> None:
     columns = ["parameter", "", "value", "95% low", "high", ""]
     if parameters:
         screen.print(table(columns, [_row(parameter) for parameter in parameters], left=2))
-    if not all(parameter.identified for parameter in parameters):
-        screen.print("?: the data do not determine it, or a single configuration does", markup=False)
+    unknown = [parameter for parameter in parameters if not parameter.identified]
+    if unknown:
+        alone = ", or a single configuration does" if any(parameter.low is None for parameter in unknown) else ""
+        screen.print(f"?: the data do not determine it{alone}", markup=False)
     rows = f"the {fitted.estimator.rows_} rows it was fitted to"
     screen.print(f"{fitted.name} on {rows}, in {fitted.seconds or 0:.2f} s:", markup=False)
     screen.print(fitted.accuracy, markup=False)
