@@ -167,7 +167,7 @@ def test_the_home_of_nobody_is_told(steplab: Callable[..., Any]) -> None:
     assert (ran.code, ran.err) == (1, "steplab: ~nobody-here/x: no home directory is known for that user\n")
 
 
-@pytest.mark.parametrize("columns", ["0", "²", "-5", "wide"])
+@pytest.mark.parametrize("columns", ["0", "²", "-5", "wide", "9" * 5000])
 def test_a_screen_of_no_width_is_read_all_the_same(study: Path, steplab: Callable[..., Any], columns: str) -> None:
     ran = steplab("status", "out", env={"COLUMNS": columns})
     assert ran.code == 0 and "4 ok" in ran.out
