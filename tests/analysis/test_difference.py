@@ -98,3 +98,35 @@ def test_with_nothing_allowed_slower_is_too_slow() -> None:
         assert [change.too_slow for change in found.changes] == [change.verdict == "slower" for change in found.changes]
         slower += found.too_slow
     assert 0 < slower < 60
+
+
+def of_logs(**logs: tuple[float, ...]) -> Side:
+    """A study of configurations with these logarithms of step times."""
+    rows = [
+        {"status": "ok", "network": name, "replicate": at, "t_iter": 0.01 * np.exp(log)}
+        for name, own in logs.items() for at, log in enumerate(own)
+    ]  # fmt: skip
+    return Side(pd.DataFrame(rows), ("network",))
+
+
+def test_a_change_is_told_exactly_where_its_interval_leaves_1_out() -> None:
+    noise = 0.03 * np.array([-1.0, 0.0, 1.0])
+    before = of_logs(**{f"net{at}": tuple(noise) for at in range(12)})
+    # 2.4 standard errors of the mean over all: beyond a single interval, within one that holds for all 13 questions.
+    after = of_logs(**{f"net{at}": tuple(noise + 2.4 * 0.03 * np.sqrt(2 / 3 / 12)) for at in range(12)})
+    found = difference(before, after)
+    assert found.overall is not None and found.overall.low is not None
+    assert (found.overall.low < 1, found.overall.verdict) == (True, "")
+
+
+def test_no_change_stands_against_its_interval() -> None:
+    rng, told = np.random.default_rng(7), set()
+    for _ in range(60):
+        found = difference(side(rng, 0.01), side(rng, 0.01, slower=1.04), 0.01)
+        assert found.overall is not None
+        for change in (found.overall, *found.changes):
+            assert change.low is not None and change.high is not None
+            apart = "slower" if change.low > 1 else "faster" if change.high < 1 else ""
+            assert (change.verdict, change.too_slow) == (apart, change.low > 1.01)
+            told.add(change.verdict)
+    assert told >= {"", "slower"}

@@ -23,6 +23,7 @@ def test_a_slow_down_is_shown_and_fails_only_where_it_is_beyond_doubt(
     ran = steplab("diff", "before", "after", "--fail-above", "5%", env={"COLUMNS": "80"})
     assert ran.code == 3
     assert "2 are slower and 0 faster beyond doubt; 2 cannot be told from no change." in ran.out
+    assert "(95 % of all: " in " ".join(ran.out.split())  # the interval that decides, not a single one
     assert "2 configurations are in the second study only." in ran.out
     assert "latency_s" in ran.out  # what else differs
     assert all(len(line) <= 80 for line in ran.out.splitlines())

@@ -3,8 +3,9 @@
 Configurations are matched by their factors. The replicates of two studies were not taken together, so they are not
 paired: the ratio of a configuration is that of the geometric means of its step times, its error comes from the spread
 of the replicates on both sides (moderated, `variances`; degrees of freedom by Satterthwaite). All configurations and
-the overall ratio are one family of questions, judged by Holm's method (Scand. J. Statist. 6, 1979): of studies between
-which nothing changed, at most one in twenty is told to have changed anywhere.
+the overall ratio are one family of questions, judged by the one rule (`statistics.differences`): their intervals hold
+all at once, and a change is told exactly where its interval leaves 1 out. So of studies between which nothing changed,
+at most one in twenty is told to have changed anywhere.
 
 What is the same in all trials of a study and differs between two, such as a machine that was busier all day, cannot be
 told from a change of the software. `Surroundings` lists what is known to differ.
@@ -22,13 +23,14 @@ from numpy.typing import NDArray
 
 from steplab.analysis.configurations import configurations, missing
 from steplab.analysis.environment_variables import parsed_variables
-from steplab.analysis.statistics.holm import holm
+from steplab.analysis.statistics.differences import ROUNDING, critical
+from steplab.analysis.statistics.differences import Difference as Judged
+from steplab.analysis.statistics.differences import difference as judge
 from steplab.analysis.statistics.variances import joint_freedom, moderated
 from steplab.core.trial import Level
 
 Array = NDArray[np.float64]
 Key = tuple[tuple[str, Level], ...]
-LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Change:
     before: float | None  # the geometric means of the replicates' step times
     after: float | None
     ratio: float  # after / before
-    low: float | None  # its 95 % interval; none without replicates
+    low: float | None  # its interval, which holds for all questions at once with 95 %; none without replicates
     high: float | None
     replicates: tuple[int, int]
     verdict: str  # slower, faster, or "" where the noise leaves it in doubt
@@ -99,11 +101,12 @@ def difference(before: Side, after: Side, allowed: float = math.inf) -> Differen
     keys = _keys(before, after)
     first, second = _cells(before, keys), _cells(after, keys)
     shared = [key for key in first if key in second]
-    family = _judged(_family([(first[key], second[key]) for key in shared]), allowed)
+    family = [estimate.judged for estimate in _family([(first[key], second[key]) for key in shared])]
     rows = [
-        _change(dict(key), estimate, (first[key], second[key])) for key, estimate in zip(shared, family, strict=False)
+        _change(dict(key), ratio, (first[key], second[key]), allowed)
+        for key, ratio in zip(shared, family, strict=False)
     ]
-    overall = rows[0] if len(rows) == 1 else _change(None, family[-1], None) if rows else None
+    overall = rows[0] if len(rows) == 1 else _change(None, family[-1], None, allowed) if rows else None
     return Difference(
         overall=replace(overall, factors=None) if overall else None,
         changes=tuple(sorted(rows, key=lambda change: -change.ratio)),
@@ -135,28 +138,17 @@ def _cells(side: Side, keys: Sequence[str]) -> dict[Key, Array]:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A change on the log scale, with its standard error if that is known, and what Holm says of it."""
+    """A change on the log scale with its standard error, as one of several questions that are judged at once."""
 
     mean: float
     error: float
-    freedom: float
-    verdict: str = ""
-    too_slow: bool = False
+    freedom: float  # 0 where nothing tells the noise
+    questions: int
 
     @property
-    def known(self) -> bool:
-        return self.freedom > 0 and math.isfinite(self.error)
-
-    def p(self, border: float = 0.0) -> float | None:
-        """The p-value of lying at a border, on either side of it; None where the noise is not known."""
-        from scipy.special import stdtr
-
-        if not self.known or not math.isfinite(border):
-            return None
-        if abs(self.mean - border) < 1e-12:
-            return 1.0
-        # Without noise any difference is sure.
-        return float(2 * stdtr(self.freedom, -abs(self.mean - border) / self.error)) if self.error else 0.0
+    def judged(self) -> Judged:
+        known = self.freedom > 0 and math.isfinite(self.error)
+        return judge(self.mean, float(critical(self.freedom, self.questions)) * self.error if known else None)
 
 
 def _family(pairs: Sequence[tuple[Array, Array]]) -> list[_Estimate]:
@@ -171,47 +163,27 @@ def _family(pairs: Sequence[tuple[Array, Array]]) -> list[_Estimate]:
     each = joint_freedom(parts, noise.freedom.reshape(-1, 2), noise.pool)
     enough = noise.pool > 0
     means = [float(after.mean() - before.mean()) for before, after in pairs]
+    questions = len(pairs) + (len(pairs) > 1)
     family = [
-        _Estimate(mean, float(math.sqrt(squares.sum())), float(freedom) if enough else 0.0)
+        _Estimate(mean, float(math.sqrt(squares.sum())), float(freedom) if enough else 0.0, questions)
         for mean, squares, freedom in zip(means, parts, each, strict=True)
     ]
     if len(pairs) > 1:
         squares = parts.ravel() / len(pairs) ** 2
         joint = float(joint_freedom(squares, noise.freedom, noise.pool)) if enough else 0.0
-        family.append(_Estimate(float(np.mean(means)), float(math.sqrt(squares.sum())), joint))
+        family.append(_Estimate(float(np.mean(means)), float(math.sqrt(squares.sum())), joint, questions))
     return family
 
 
-def _judged(family: Sequence[_Estimate], allowed: float) -> list[_Estimate]:
-    """What is sure of each, all questions taken together; what is allowed is a border by the same rule as no change."""
-    border = math.log1p(allowed) if math.isfinite(allowed) else math.inf
-    changed, apart = (_sure(family, at) for at in (0.0, border))
-    return [
-        replace(
-            estimate,
-            verdict=("slower" if estimate.mean > 0 else "faster") if real else "",
-            too_slow=far and estimate.mean > border,
-        )
-        for estimate, real, far in zip(family, changed, apart, strict=True)
-    ]
-
-
-def _sure(family: Sequence[_Estimate], border: float) -> list[bool]:
-    """Whether each is beyond doubt not at a border."""
-    return [p is not None and p <= 1 - LEVEL for p in holm([estimate.p(border) for estimate in family])]
-
-
-def _change(factors: dict[str, Level] | None, estimate: _Estimate, pair: tuple[Array, Array] | None) -> Change:
-    from scipy.special import stdtrit
-
-    low = high = None
-    if estimate.known:
-        half = float(stdtrit(estimate.freedom, (1 + LEVEL) / 2)) * estimate.error
-        low, high = math.exp(estimate.mean - half), math.exp(estimate.mean + half)
+def _change(
+    factors: dict[str, Level] | None, ratio: Judged, pair: tuple[Array, Array] | None, allowed: float
+) -> Change:
     before, after = (None, None) if pair is None else (math.exp(pair[0].mean()), math.exp(pair[1].mean()))
     sizes = (0, 0) if pair is None else (len(pair[0]), len(pair[1]))
-    ratio = math.exp(estimate.mean)
-    return Change(factors, before, after, ratio, low, high, sizes, estimate.verdict, estimate.too_slow)
+    verdict = ("slower" if ratio.ratio > 1 else "faster") if ratio.differs else ""
+    # What is allowed is a border by the same interval as no change.
+    too_slow = ratio.low is not None and math.log(ratio.low) - math.log1p(allowed) > ROUNDING
+    return Change(factors, before, after, ratio.ratio, ratio.low, ratio.high, sizes, verdict, too_slow)
 
 
 def _surroundings(before: Side, after: Side, keys: Sequence[str]) -> tuple[Differs, ...]:

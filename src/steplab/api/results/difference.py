@@ -13,10 +13,10 @@ from steplab.analysis.difference import Change, Difference, Differs, Side, diffe
 from steplab.api import display
 from steplab.api.results.results import Results, open
 from steplab.core.errors import InputError
-from steplab.core.units import seconds
+from steplab.core.units import TELLS_NOTHING, ratio_span, seconds
 
 __all__ = ["Change", "Differs", "StudyDifference", "cells", "diff"]
-COLUMNS = ("before", "after", "ratio", "95 %", "verdict")
+COLUMNS = ("before", "after", "ratio", "95 % of all", "verdict")
 SHOWN = 20  # configurations in a notebook
 
 
@@ -105,8 +105,18 @@ def _side(study: Results) -> Side:
 def cells(change: Change) -> list[str]:
     """A configuration's row of a table of `COLUMNS`."""
     times = ["" if value is None else seconds(value) for value in (change.before, change.after)]
-    span = "" if change.low is None or change.high is None else f"{change.low:.2f}–{change.high:.2f}"
-    return [*times, f"{change.ratio:.3f}", span, change.verdict]
+    return [*times, f"{change.ratio:.3f}", _span(change.low, change.high), change.verdict]
+
+
+def _span(low: float | None, high: float | None) -> str:
+    """An interval with as many digits as its ratio, so that it shows on which side of 1 it lies.
+
+    >>> _span(1.003, 1.032), _span(1e-9, 4.1), _span(None, None)
+    ('1.003–1.032', 'anything', '')
+    """
+    if low is None or high is None or high >= TELLS_NOTHING * low:
+        return ratio_span(low, high)
+    return f"{low:.3f}–{high:.3f}"
 
 
 def label(change: Change, varied: tuple[str, ...]) -> str:
@@ -129,7 +139,8 @@ def _overall(difference: Difference) -> str:
     if overall.low is None or overall.high is None:
         return f"{text}; without replicates nothing tells that from noise."
     sure = f"beyond doubt {overall.verdict}" if overall.verdict else "not a change that the noise leaves beyond doubt"
-    return f"{text} (95 % interval {overall.low:.3f} to {overall.high:.3f}): {sure}."
+    kind = "95 % interval" if many == 1 else "95 % of all:"
+    return f"{text} ({kind} {overall.low:.3f} to {overall.high:.3f}): {sure}."
 
 
 def _counted(difference: Difference) -> str:
