@@ -135,3 +135,33 @@ def test_a_number_with_many_digits_and_levels_is_judged_by_its_ends() -> None:
     found = study({"learning_rate": rates}, lambda cell: 0.01 + cell["learning_rate"], replicates=3)
     (effect,) = found.verdicts.designed.main
     assert effect.differs and effect.ratio == pytest.approx((0.01 + max(rates)) / (0.01 + min(rates)), rel=0.1)
+
+
+def of_unknown_work(steps: dict[int, float], **phases: float) -> Analysis:
+    """The analysis of a table without batch sizes: step times by the number of workers, three replicates of 1 %."""
+    rows = [
+        {"workers": n, "replicate": at, "t_iter": step * factor} | {name: share * step for name, share in phases.items()}
+        for n, step in steps.items()
+        for at, factor in enumerate((0.99, 1.0, 1.01))
+    ]
+    frame = pd.DataFrame(rows).assign(status="ok", reason="", batch_size=np.nan, threads=1, framework="unknown")
+    frame = frame.assign(t_iter_low=frame["t_iter"], t_iter_high=frame["t_iter"], spread=0.01, drift=0.0, seconds=1.0)
+    frame["trial"], frame["started"] = frame.index.astype(str), frame.index.astype(float)
+    return analyse(frame, ["workers"])
+
+
+def test_effects_on_times_do_not_depend_on_who_is_taken_to_do_the_work() -> None:
+    found = of_unknown_work({2: 0.010, 4: 0.010, 8: 0.010})
+    assert [effect.ratio for effect in found.effects] == pytest.approx([1.0, 1.0])
+    assert not any(effect.differs for effect in found.effects)
+
+
+def test_the_shortest_step_has_equals_by_its_time_where_the_work_is_not_known() -> None:
+    found = of_unknown_work({1: 0.0100, 2: 0.0101, 4: 0.0200})
+    assert [group.workers for group in found.fastest] == [1, 2]
+
+
+def test_fewer_workers_are_no_remedy_where_each_is_taken_to_bring_its_own_work() -> None:
+    found = of_unknown_work({1: 0.010, 2: 0.012, 4: 0.016}, t_f=0.5, t_b=0.4, t_u=0.1)
+    keys = {remedy.key for answer in found.why for remedy in answer.helps}
+    assert keys and "fewer-ranks" not in keys

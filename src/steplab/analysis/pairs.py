@@ -6,6 +6,7 @@ that family; any other is judged among all pairs of the study, because the faste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,15 +36,28 @@ class Pairs:
             return self.specific[first, second]
         if (second, first) in self.specific:
             return inverse(self.specific[second, first])
-        log = float(np.log(self.groups[first].speed / self.groups[second].speed))
-        return difference(log, float(self._halves(first)[second]))
+        return self._judged(first, second, self.groups[first].rate / self.groups[second].rate)
+
+    def _judged(self, first: int, second: int, ratio: float) -> Difference:
+        """The verdict on a ratio that is as unsure as that of the two step times."""
+        return difference(float(np.log(ratio)), float(self._halves(first)[second]))
 
     def equal_to_best(self) -> list[int]:
-        """The configuration with the highest throughput, then those that cannot be told from it."""
+        """The configuration with the highest throughput, then those that cannot be told from it.
+
+        Where nobody says what a step does, it is the one with the shortest step.
+        """
         if not self.groups:
             return []
         order = sorted(range(len(self.groups)), key=lambda at: -self.groups[at].speed)
-        return [at for at in order if at == order[0] or not self.between(order[0], at).differs]
+        return [at for at in order if at == order[0] or not self._ranked(order[0], at).differs]
+
+    def _ranked(self, best: int, at: int) -> Difference:
+        """How what configurations are ranked by compares: throughputs, or step times where work is only assumed."""
+        one, other = self.groups[best], self.groups[at]
+        ratio = one.speed / other.speed
+        alike = math.isclose(ratio, one.rate / other.rate)  # the same work, or work that is known
+        return self.between(best, at) if alike else self._judged(best, at, ratio)
 
     @cached_property
     def visible(self) -> tuple[float, float] | None:
