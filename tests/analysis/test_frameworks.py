@@ -69,11 +69,47 @@ def test_pairing_removes_what_a_replicate_shares() -> None:
 
 
 def test_joules_of_different_sources_are_never_compared() -> None:
-    table = trials({"a": 1.0, "b": 1.0}, energy_j=10.0)
+    table = trials({"a": 1.0, "b": 1.0}, energy_j=10.0, seconds=1.0)
     table["energy_provenance"] = table["framework"].map({"a": "rapl", "b": "estimated"})
     assert not [one for one in compare_frameworks(table, FACTORS) if one.measure.startswith("energy")]
     table["energy_provenance"] = "rapl"
-    assert overall(compare_frameworks(table, FACTORS), "energy of a trial (rapl)")
+    assert overall(compare_frameworks(table, FACTORS), "energy of a sample (rapl)")
+
+
+def with_energy(**own: Any) -> pd.DataFrame:
+    """Both draw 10 W and do as much in a second; `b` warms up longer, so that its trials take more joules."""
+    table = trials({"a": 1.0, "b": 1.0}, noise=0.01, energy_provenance="rapl", **own)
+    table["energy_j"] = table["framework"].map({"a": 112.0, "b": 142.0})
+    return table.assign(seconds=table["energy_j"] / 10)
+
+
+def test_energy_is_that_of_a_sample_whatever_the_warm_up_takes() -> None:
+    comparisons = compare_frameworks(with_energy(), FACTORS)
+    (mean,) = overall(comparisons, "energy of a sample (rapl)")
+    assert mean.ratio == pytest.approx(1.0, rel=0.02) and not mean.real
+    assert not [pair for pair in comparisons if pair.measure.startswith("energy of a trial")]
+
+
+def test_energy_of_a_training_is_that_of_the_whole_trial() -> None:
+    (mean,) = overall(compare_frameworks(with_energy(kind="train"), FACTORS), "energy of a trial (rapl)")
+    assert mean.ratio == pytest.approx(112 / 142) and mean.better == "a"
+
+
+def test_without_a_throughput_no_energy_is_compared() -> None:
+    table = with_energy(t_iter=0.1).drop(columns="throughput")
+    assert not [pair for pair in compare_frameworks(table, FACTORS) if pair.measure.startswith("energy")]
+
+
+def test_a_configuration_with_a_run_short_of_the_target_has_no_time_to_accuracy() -> None:
+    times = {("a", 8): (10.0, 12.0, None), ("b", 8): (11.0, 11.5, 12.0),
+             ("a", 16): (10.0, 12.0, 11.0), ("b", 16): (11.0, 11.5, 12.0)}  # fmt: skip
+    rows = [
+        {"framework": framework, "batch_size": batch, "workers": 1, "status": "ok", "replicate": replicate,
+         "t_iter": 0.1, "target_accuracy": 0.9, "time_to_target_s": time}
+        for (framework, batch), runs in times.items() for replicate, time in enumerate(runs)
+    ]  # fmt: skip
+    found = [pair for pair in compare_frameworks(pd.DataFrame(rows), FACTORS) if pair.measure == "time to accuracy"]
+    assert [(pair.configurations, pair.ratio) for pair in found] == [(1, pytest.approx(11 / 11.5))]
 
 
 def test_less_is_better_for_memory_and_time_to_accuracy() -> None:

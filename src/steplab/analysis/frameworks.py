@@ -9,7 +9,7 @@ all configurations the ratios are averaged with equal weights, as effects are. W
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import NO_NOISE, missing, whole_again, without_noise
+from steplab.analysis.framework_measures import STEP_TIME, THROUGHPUT, TIME, measured
 from steplab.analysis.statistics.differences import Difference, critical, including
 from steplab.analysis.statistics.variances import joint_freedom, moderated
 from steplab.core.trial import Level, plain_level
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
     from pandas.core.groupby import SeriesGroupBy
 
 Array = NDArray[np.float64]
-TIME, STEP_TIME, THROUGHPUT = "t_iter", "step time", "throughput"
-# What is compared: column, how it is called, whether more of it is better.
-MEASURES = (
-    (THROUGHPUT, THROUGHPUT, True),
-    (TIME, STEP_TIME, False),  # where the batch size, and so the throughput, is not known
-    ("time_to_target_s", "time to accuracy", False),
-    ("memory_bytes", "memory", False),
-)
 NONE = ""  # in place of a level, where a factor does not apply
 MOST_VARIANTS = 12  # that are compared in pairs: the fastest; the others are named
 # Share of the degrees of freedom of all configurations that counts for one of them: the spreads of a handful of pairs
@@ -118,12 +111,12 @@ def framework_pairs(trials: pd.DataFrame, factors: Sequence[str]) -> FrameworkPa
     names = _fastest_first(ok)
     left_out, ok = tuple(names[MOST_VARIANTS:]), ok[ok["variant"].isin(names[:MOST_VARIANTS])]
     comparisons: list[Comparison] = []
-    for rows, column, name, more in _measures(ok):
-        estimates = paired(rows, shared, column)
+    for known in measured(ok, shared):
+        estimates = paired(known.trials, shared, known.column)
         # Averages and single configurations are two families of questions.
         for single in (False, True):
             family = [pair for pair in estimates if (pair.factors is not None) == single]
-            comparisons += [judged_pair(name, pair, len(family), unsure, more) for pair in family]
+            comparisons += [judged_pair(known.name, pair, len(family), unsure, known.more_is_better) for pair in family]
     return FrameworkPairs(comparisons, left_out)
 
 
@@ -152,18 +145,6 @@ def with_levels(ok: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     partial = [name for name in names if ok[name].isna().any()]
     filled = {name: [NONE if missing(level) else level for level in whole_again(ok[name].tolist())] for name in partial}
     return ok.assign(**{name: pd.Series(levels, index=ok.index, dtype=object) for name, levels in filled.items()})
-
-
-def _measures(ok: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, str, str, bool]]:
-    """What was measured: the trials, the column, its name, and whether more of it is better."""
-    known = [column for column, *_ in MEASURES if column in ok and ok[column].notna().any()]
-    for column, name, more in MEASURES:
-        if column in known and (column != TIME or THROUGHPUT not in known):
-            yield ok, column, name, more
-    # Joules from different sources are different quantities: each source is compared within itself.
-    if "energy_j" in ok and ok["energy_j"].notna().any():
-        for source, rows in ok[ok["energy_j"].notna()].groupby("energy_provenance"):
-            yield rows, "energy_j", f"energy of a trial ({source})", False
 
 
 def paired(ok: pd.DataFrame, shared: list[str], column: str) -> list[Estimate]:

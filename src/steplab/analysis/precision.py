@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from steplab.analysis.configurations import Configurations, without_noise
-from steplab.analysis.frameworks import STEP_TIME, TIME, Estimate, judged_pair, paired, with_levels
+from steplab.analysis.framework_measures import STEP_TIME, TIME
+from steplab.analysis.frameworks import Estimate, judged_pair, paired, with_levels
 from steplab.analysis.pairs import Pairs, inverse
 from steplab.analysis.statistics.differences import Difference
 from steplab.analysis.summary import Group

@@ -13,7 +13,8 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from steplab.analysis.frameworks import MEASURES, Comparison
+from steplab.analysis.framework_measures import MEASURES
+from steplab.analysis.frameworks import Comparison
 from steplab.analysis.labels import listed
 
 
