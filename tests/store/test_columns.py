@@ -89,3 +89,12 @@ def test_where_nobody_looked_at_memory_there_is_none() -> None:
     imported = record(1, 1, 3).ranks[0].model_copy(update={"peak_bytes": 0.0})
     row = trial_row(record(1, 1, 3, ranks=[imported]))
     assert all(np.isnan(row[name]) for name in MEMORY)
+
+
+def test_a_process_with_several_workers_counts_as_so_many_ranks_and_hides_their_imbalance() -> None:
+    one = record(9, 4, 5)
+    several = {"resolved": one.resolved.model_dump() | {"workers": 4}, "config": one.config}
+    row = trial_row(record(9, 4, 5, ranks=one.ranks[:1], **several))
+    assert (row["ranks_per_host"], row["rank_hosts"]) == (4, "h")
+    assert np.isnan(row["lif"]) and trial_row(one)["lif"] >= 1
+    assert trial_row(record(9, 4, 5, ranks=one.ranks[:1], measure={"imported": "csv"}))["ranks_per_host"] == 1

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # who only counts trials needs none of these, and they take t
 
     from steplab.store.parts import Part
 
-VERSION = 11  # of the cached tables; another one makes them again
+VERSION = 12  # of the cached tables; another one makes them again
 NAMES = ("trials", "iterations", "layers")  # and the tables that kinds of trials add
 INDEX = "index"
 MOST_INDEX_BYTES = 1 << 30

@@ -55,8 +55,8 @@ def _row(record: Record, native: float, row: dict[str, float], lif: float) -> di
     row[REST] = phased - sum(row[name] for name in addends(row))
     if EXCHANGE not in row and "t_move" in row:  # an imported t_c may be known only as a whole
         row[EXCHANGE] = sum(row.get(name, 0.0) for name in EXCHANGE_PARTS)
-    # The source of an imported record may give one time for all workers, which hides their imbalance.
-    hidden = record.measure.imported is not None and len(record.ranks) < (record.resolved.workers or 0)
+    # One time for all workers hides their imbalance: of one process with several, or of another program.
+    hidden = len(record.ranks) < (record.resolved.workers or 0)
     return row | {
         "t_iter_phased": phased,
         "observer_cost": phased / native - 1.0 if native and not _one_run(record) else np.nan,

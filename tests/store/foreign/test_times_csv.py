@@ -249,3 +249,10 @@ def test_a_column_named_like_a_time_is_one_in_its_unit(column: str, seconds: flo
 def test_a_strategy_that_is_called_sync_is_no_phase(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("strategy,workers,step_time\nsync,1,0.1\nsync,2,0.2\n")
     assert [trial.config["strategy"] for trial in read_times([tmp_path / "t.csv"], Wishes()).trials] == ["sync", "sync"]
+
+
+def test_a_global_batch_that_does_not_divide_loses_no_sample(table, tmp_path):
+    text = "global_batch_size,workers,t_iter\n64,1,1.0\n64,24,0.05\n8,16,0.02\n"
+    write_study(table(text), tmp_path / "out", "")
+    rows = tables.trials_frame(tmp_path / "out").sort_values(["global_batch_size", "workers"])
+    assert rows["throughput"].tolist() == pytest.approx([8 / 0.02, 64 / 1.0, 64 / 0.05])

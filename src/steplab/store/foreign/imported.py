@@ -135,12 +135,22 @@ def _resolved(known: Mapping[str, Level], ranks: int) -> ResolvedInfo:
     """What every trial has, where the source does not say it; a batch size that nobody says is not known."""
     workers = int(known.get("workers", ranks))
     whole = known.get("global_batch_size")
-    batch_size = max(int(whole) // workers, 1) if whole is not None else None
+    batch_size = _share(float(whole), workers) if whole is not None else None
     words = dict.fromkeys(("framework", "network", "dataset", "optimizer"), UNKNOWN)
     levels = {**words, "batch_size": batch_size, "workers": workers, "threads": 1, **known}
     # Others may call their strategies as they like; only a known one tells how iterations belong together.
     right = re.fullmatch(r"sync|sharded|ps-sync|ps-async|accumulate:[1-9]\d{0,5}", str(known.get("strategy", "sync")))
     return ResolvedInfo.model_validate({**levels, "strategy": right[0] if right else "sync"})
+
+
+def _share(whole: float, workers: int) -> float:
+    """Each worker's part of a global batch: its mean where the batch does not divide, so that no sample is lost.
+
+    >>> _share(64, 4), _share(64, 24)
+    (16, 2.6666666666666665)
+    """
+    each = whole / workers
+    return int(each) if each.is_integer() else each
 
 
 def study_text(study: ForeignStudy) -> str:
