@@ -11,10 +11,12 @@ import pytest
 import steplab
 from steplab.api.measuring.adaptive import AdaptiveStudy
 from steplab.api.measuring.noise_memory import NOISE, Scatter
+from steplab.api.measuring.powers import pooled, scatter
 from steplab.api.measuring.shape_memory import Shape
 from steplab.design.plan import plan
 from steplab.store.choices import read_batches
 from steplab.store.paths import StudyFolder
+from steplab.store.records import done
 from steplab.study.file import parse_study
 
 TEXT = """
@@ -170,3 +172,17 @@ def test_the_noise_of_this_machine_is_remembered(tmp_path: Path, monkeypatch: py
     assert power.noise == pytest.approx(0.2) and power.basis == "earlier studies on this machine"
     (tmp_path / "home" / "noise.json").write_text("[[1, 2]]")
     assert NOISE.read() == {}
+
+
+def test_trials_of_an_earlier_run_count_once_for_the_noise_of_this_machine(tmp_path: Path) -> None:
+    path, out, learned = tmp_path / "plain.toml", tmp_path / "out", Scatter()
+    path.write_text(PLAIN)
+    earlier: set[str] = set()
+    for limit in (3, 2, None):
+        steplab.run(path, out, limit=limit)
+        for added in scatter(out, earlier).values():
+            learned = learned.plus(added)
+        earlier = done(StudyFolder(out))
+    whole = pooled(scatter(out).values())
+    assert learned.freedom == whole.freedom > 0 and learned.squares == pytest.approx(whole.squares)
+    assert scatter(out, earlier) == {}

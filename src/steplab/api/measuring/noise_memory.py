@@ -21,6 +21,10 @@ class Scatter:
         """Both together."""
         return Scatter(self.freedom + other.freedom, self.squares + other.squares)
 
+    def beyond(self, part: Scatter) -> Scatter:
+        """What the deviations of a part of the same trials do not hold."""
+        return Scatter(self.freedom - part.freedom, max(self.squares - part.squares, 0.0))
+
     def at_most(self, freedom: float) -> Scatter:
         """The same as if of fewer trials."""
         part = min(1.0, freedom / self.freedom) if self.freedom else 1.0

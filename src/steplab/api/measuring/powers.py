@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,8 +88,11 @@ def _shapes(trials: Plan) -> set[Shape]:
     return {Shape(trial.framework, trial.network, trial.workers) for trial in resolved}
 
 
-def scatter(folder: Path) -> dict[Shape, Scatter]:
-    """The noise between replicates in a study's folder, by what its trials are like; nothing without replicates."""
+def scatter(folder: Path, earlier: Collection[str] = ()) -> dict[Shape, Scatter]:
+    """The noise between replicates in a study's folder, by what its trials are like; nothing without replicates.
+
+    It is what came on top of the `earlier` trials, whose own noise has been counted.
+    """
     place = StudyFolder(folder)
     if not place.exists() or not records.done(place):
         return {}
@@ -100,17 +103,19 @@ def scatter(folder: Path) -> dict[Shape, Scatter]:
         return {}
     scatters: dict[Shape, Scatter] = {}
     for _, rows in ok.groupby(factors, dropna=False):
-        if len(rows) > 1:
-            shape, seen = _of_configuration(rows)
+        seen = _between_replicates(rows).beyond(_between_replicates(rows[rows["trial"].isin(earlier)]))
+        if seen.freedom > 0:
+            first = rows.iloc[0]
+            shape = Shape(str(first["framework"]), str(first["network"]), int(first["workers"]))
             scatters[shape] = scatters.get(shape, Scatter()).plus(seen)
     return scatters
 
 
-def _of_configuration(rows: pd.DataFrame) -> tuple[Shape, Scatter]:
+def _between_replicates(rows: pd.DataFrame) -> Scatter:
+    if len(rows) < 2:
+        return Scatter()
     logs = np.log(rows["t_iter"].to_numpy(float))
-    first = rows.iloc[0]
-    shape = Shape(str(first["framework"]), str(first["network"]), int(first["workers"]))
-    return shape, Scatter(float(len(logs) - 1), float(((logs - logs.mean()) ** 2).sum()))
+    return Scatter(float(len(logs) - 1), float(((logs - logs.mean()) ** 2).sum()))
 
 
 def real_noise(scatters: Mapping[Shape, Scatter]) -> dict[Shape, Scatter]:

@@ -187,7 +187,8 @@ def run_plan(
     write_own_code(folder, planned.own_code)
     before = _set_aside(folder, trials, retry_failed, watching)
     started = time.monotonic()
-    done = trials.among(records.done(folder))
+    earlier = records.done(folder)
+    done = trials.among(earlier)
     left = planned_number(study, trials, folder, len(done), partial=planned.selected) - len(done)
     most = left if limit is None else min(left, limit)
     learned = expectation(study, trials, folder, done)
@@ -205,7 +206,7 @@ def run_plan(
     finally:
         if executor == LOCAL:  # other machines are not as fast as this one
             _remember(learning.own)
-            _remember_noise(planned.folder, learning.own)
+            _remember_noise(planned.folder, earlier, learning.own)
     return RunSummary(_counted(planned, folder, before), time.monotonic() - started, stop.asked)
 
 
@@ -238,13 +239,13 @@ def _remember(own: Expectation) -> None:
         DURATIONS.add(real)
 
 
-def _remember_noise(folder: Path, own: Expectation) -> None:
-    """Keep the noise between replicates of real frameworks, for the powers of other studies."""
+def _remember_noise(folder: Path, earlier: Collection[str], own: Expectation) -> None:
+    """Keep the noise that this run added between replicates of real frameworks, for the powers of other studies."""
     if any(catalogue.framework(shape.framework).needs_environment for shape in own.took):
         from steplab.api.measuring.noise_memory import NOISE
         from steplab.api.measuring.powers import real_noise, scatter  # brings pandas
 
-        NOISE.add(real_noise(scatter(folder)))
+        NOISE.add(real_noise(scatter(folder, earlier)))
 
 
 def pilot(
