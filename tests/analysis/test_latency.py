@@ -118,3 +118,14 @@ def test_a_single_trial_of_several_ranks_has_no_interval_of_its_latency(
     trials, iterations = inferences({("a", 1): [times(0.01, 0.02)]})
     found = inference(trials.assign(workers=workers, t_iter_low=0.0099, t_iter_high=0.0101), FACTORS, iterations)
     assert found is not None and (found.lowest.p50.ends is None) == (workers > 1)
+
+
+def test_engines_in_step_with_each_other_have_the_verdict_of_their_pair(analysed: Analysed) -> None:
+    """Replicates differ by 10 %, the engines by 5 % in each: one question, asked as latency and as throughput."""
+    latencies = [[time] * 20 for time in (0.001, 0.0011, 0.0012)]
+    slower = [[times[0] * by] * 20 for times, by in zip(latencies, (1.050, 1.049, 1.051), strict=True)]
+    analysis = analysed({("a", 1): latencies, ("b", 1): slower})
+    assert analysis.inference is not None
+    assert [pair.real for pair in analysis.frameworks] == [True]
+    assert [latency.standing for latency in analysis.inference.latencies] == ["lowest", "higher"]
+    assert any("By p50: a 1.1 ms, b 1.15 ms." in str(sentence) for sentence in sentences(analysis))

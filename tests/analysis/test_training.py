@@ -113,3 +113,36 @@ def test_curves_hold_epochs_seconds_and_accuracies(three: Analysis) -> None:
     assert three.training is not None
     curve = next(one for one in three.training.curves if one.factors["batch_size"] == 8)
     assert [(point.epoch, point.seconds, point.accuracy) for point in curve.points] == [(1, 1.0, 0.6), (2, 2.0, 0.95)]
+
+
+@pytest.fixture
+def by_framework(trainings: Callable[..., tuple[pd.DataFrame, pa.Table]]) -> Callable[..., Analysis]:
+    """The analysis of two frameworks with the same batch size, of each the seconds of runs to the target, or None."""
+
+    def analysis(**runs: tuple[float | None, ...]) -> Analysis:
+        epochs_of = {
+            at: [(100.0, SLOW) if time is None else (time / 2, QUICK) for time in own]
+            for at, own in enumerate(runs.values(), 1)
+        }
+        trials, epochs = trainings(epochs_of)
+        trials["framework"] = trials["batch_size"].map(dict(enumerate(runs, 1)))
+        trials["time_to_target_s"] = [time for own in runs.values() for time in own]
+        return analyse(trials.assign(batch_size=32), FACTORS, epochs=epochs)
+
+    return analysis
+
+
+def test_frameworks_in_step_with_each_other_have_the_verdict_of_their_pair(by_framework: Analysed) -> None:
+    analysis = by_framework(a=(10.0, 11.0, 12.0), b=(10.50, 11.539, 12.612))
+    assert analysis.training is not None
+    (pair,) = [pair for pair in analysis.frameworks if pair.measure == "time to accuracy"]
+    assert pair.real
+    assert [one.standing for one in analysis.training.configurations] == ["soonest", "later"]
+    assert "Later: framework b (11.5 s)." in words(analysis)[0]
+
+
+def test_a_framework_of_which_a_run_missed_the_target_is_not_compared_by_its_time(by_framework: Analysed) -> None:
+    analysis = by_framework(a=(10.0, 12.0, None), b=(11.0, 11.5, 12.0))
+    assert not [pair for pair in analysis.frameworks if pair.measure == "time to accuracy"]
+    left_out = "Frameworks in pairs are compared by time to accuracy only where all runs reached the target, not with "
+    assert f"{left_out}framework a." in words(analysis)

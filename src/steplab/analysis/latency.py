@@ -3,6 +3,9 @@
 A latency is the native time of one batch in one rank, warm-up aside; the ranks of a trial are taken together. The
 quantiles of each trial are those of its own iterations, their intervals come from the replicates, on the log scale. A
 quantile is told only where at least one iteration is expected beyond it: p99 takes 100 iterations of a trial.
+
+The p50 of one worker is its step, so that engines have the verdicts of the frameworks' pairs (paired by replicate).
+Several workers have a throughput that is not the inverse of their p50, which is judged by its own intervals.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.framework_verdicts import FrameworkVerdicts, framework_verdicts
+from steplab.analysis.frameworks import Comparison, speed_measure
 from steplab.analysis.statistics.all_pairs import surely_longer
 from steplab.analysis.statistics.intervals import Interval, median_intervals
 from steplab.core.trial import Level
@@ -41,6 +46,7 @@ class Latency:
     p95: Interval | None  # None: too few iterations
     p99: Interval | None
     throughput: float | None  # samples/s
+    workers: int = 1
     standing: Standing = "lowest"  # by p50, among the engines in the same setting
 
 
@@ -83,15 +89,21 @@ def fewest(quantile: float) -> int:
     return round(1 / (1 - quantile))
 
 
-def inference(trials: pd.DataFrame, factors: Sequence[str], iterations: pa.Table) -> Inference | None:
-    """The latencies of a study's inferences; None if it has none."""
+def inference(
+    trials: pd.DataFrame, factors: Sequence[str], iterations: pa.Table, comparisons: Sequence[Comparison] = ()
+) -> Inference | None:
+    """The latencies of a study's inferences, None if it has none; `comparisons` are its frameworks in pairs."""
     if "kind" not in trials:
         return None
     cells = configurations(trials[trials["kind"] == "infer"], factors)
     if not len(cells):
         return None
     unranked = Inference(tuple(_settings(_latencies(cells, iterations), cells)))
-    return Inference(tuple(replace(own, engines=_ranked(own.engines, unranked.pairs)) for own in unranked.settings))
+    verdicts = framework_verdicts(cells, comparisons, speed_measure(comparisons))
+    ranked = (_ranked(setting.engines, unranked.pairs, verdicts) for setting in unranked.settings)
+    return Inference(
+        tuple(replace(setting, engines=engines) for setting, engines in zip(unranked.settings, ranked, strict=True))
+    )
 
 
 def _latencies(cells: Configurations, iterations: pa.Table) -> list[Latency]:
@@ -105,7 +117,8 @@ def _latencies(cells: Configurations, iterations: pa.Table) -> list[Latency]:
         rate = float(throughput[at])
         known = rate if np.isfinite(rate) and rate > 0 else None
         size = len(cells.members[at])
-        latencies.append(Latency(cells.factors[at], size, counts[at], p50, p95, p99, known))
+        workers = int(cells.workers[at])
+        latencies.append(Latency(cells.factors[at], size, counts[at], p50, p95, p99, known, workers))
     return latencies
 
 
@@ -156,10 +169,17 @@ def _order(level: Level) -> tuple[bool, float, str]:
     return (True, 0.0, level) if isinstance(level, str) else (False, float(level), "")
 
 
-def _ranked(engines: Sequence[Latency], pairs: int) -> tuple[Latency, ...]:
+def _ranked(engines: Sequence[Latency], pairs: int, verdicts: FrameworkVerdicts) -> tuple[Latency, ...]:
     ordered = sorted(engines, key=lambda engine: engine.p50.median)
     higher = surely_longer([engine.p50 for engine in ordered], pairs)
     return tuple(
-        replace(engine, standing="lowest" if not at else "higher" if sure else "not told apart")
+        replace(engine, standing="lowest" if not at else _standing(ordered[0], engine, sure, verdicts))
         for at, (engine, sure) in enumerate(zip(ordered, higher, strict=True))
     )
+
+
+def _standing(lowest: Latency, engine: Latency, sure: bool, verdicts: FrameworkVerdicts) -> Standing:
+    """Beside the lowest: by the verdict of the two frameworks if there is one, else by the intervals of both."""
+    one_worker = lowest.workers == engine.workers == 1
+    told = verdicts.surely_better(lowest.factors, engine.factors) if one_worker else None
+    return "higher" if (sure if told is None else told) else "not told apart"

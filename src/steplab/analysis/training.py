@@ -16,6 +16,9 @@ import pandas as pd
 import pyarrow as pa
 
 from steplab.analysis.configurations import Configurations, configurations
+from steplab.analysis.framework_measures import TO_ACCURACY
+from steplab.analysis.framework_verdicts import FrameworkVerdicts, framework_verdicts
+from steplab.analysis.frameworks import Comparison
 from steplab.analysis.statistics.all_pairs import surely_longer
 from steplab.analysis.statistics.intervals import Interval, median_intervals
 from steplab.core.trial import Level
@@ -95,8 +98,13 @@ class Training:
         return any(configuration.reached for configuration in self.configurations if configuration.factors == factors)
 
 
-def training(trials: pd.DataFrame, factors: Sequence[str], epochs: pa.Table) -> Training | None:
-    """What the trainings of a study reached; None if it has none that was looked at."""
+def training(
+    trials: pd.DataFrame, factors: Sequence[str], epochs: pa.Table, comparisons: Sequence[Comparison] = ()
+) -> Training | None:
+    """What the trainings of a study reached, None if it has none that was looked at.
+
+    `comparisons` are its frameworks in pairs: where two configurations differ in the framework alone, they decide.
+    """
     if "kind" not in trials or "target_accuracy" not in trials:
         return None
     cells = configurations(trials[trials["kind"] == "train"], factors)
@@ -106,7 +114,8 @@ def training(trials: pd.DataFrame, factors: Sequence[str], epochs: pa.Table) -> 
     target = float(cells.values("target_accuracy").max())
     wanted = None if np.isnan(target) else target
     each = [[curves[row] for row in rows.tolist() if row in curves] for rows in cells.members]
-    reports = _reports([runs for runs in each if runs], wanted)
+    verdicts = framework_verdicts(cells, comparisons, TO_ACCURACY)
+    reports = _reports([runs for runs in each if runs], wanted, verdicts)
     return Training(wanted, tuple(sorted(reports, key=_rank)), tuple(curves.values()))
 
 
@@ -129,18 +138,22 @@ def _points(rows: pd.DataFrame) -> tuple[CurvePoint, ...]:
     return tuple(CurvePoint(int(epoch), float(passed), float(accuracy)) for epoch, passed, accuracy in columns)
 
 
-def _reports(each: Sequence[Sequence[AccuracyCurve]], target: float | None) -> list[TimeToAccuracy]:
+def _reports(
+    each: Sequence[Sequence[AccuracyCurve]], target: float | None, frameworks: FrameworkVerdicts
+) -> list[TimeToAccuracy]:
     """The configurations by their runs; those of which all runs reached the target are judged together."""
     times = [[curve.reached(target) for curve in runs] for runs in each]
     whole = [at for at, points in enumerate(times) if None not in points]
     unknown = (float("nan"), float("nan"))
     seconds = [np.array([point.seconds for point in times[at] if point is not None]) for at in whole]
     intervals = dict(zip(whole, median_intervals(seconds, [unknown] * len(whole)), strict=True)) if whole else {}
-    later = surely_longer([intervals[at] for at in whole])
+    later = dict(zip(whole, surely_longer([intervals[at] for at in whole]), strict=True))
     soonest = min(whole, key=lambda at: intervals[at].median, default=-1)
+    for at in whole:
+        told = frameworks.surely_better(each[soonest][0].factors, each[at][0].factors)
+        later[at] = later[at] if told is None else told
     verdicts: dict[int, Standing] = {
-        at: "soonest" if at == soonest else "later" if sure else "not told apart"
-        for at, sure in zip(whole, later, strict=True)
+        at: "soonest" if at == soonest else "later" if sure else "not told apart" for at, sure in later.items()
     }
     return [
         _report(runs, points, intervals.get(at), verdicts.get(at))

@@ -17,7 +17,8 @@ def training_sentences(analysis: Analysis, training: Training) -> list[str]:
     if training.target is None:
         return [_without_target(training, names)]
     first = _soonest(training, names) if training.standing("soonest") else _none_surely(training, names)
-    return [text for text in (first, _some(training, names), _short(training, names)) if text]
+    told = (first, _some(training, names), _short(training, names), not_compared(training, names))
+    return [text for text in told if text]
 
 
 def praised(analysis: Analysis) -> list[Group]:
@@ -91,6 +92,16 @@ def _short(training: Training, names: Sequence[str]) -> str:
     epochs = max(configuration.trained_epochs for configuration in short)
     named = [f"{label(configuration.factors, names)} ({_nearness(configuration, training)})" for configuration in short]
     return f"Never reached it in {_epochs(epochs)}: {listed(named)}."
+
+
+def not_compared(training: Training, names: Sequence[str]) -> str:
+    """Which configurations the frameworks' pairs leave out, as not all of their runs have a time to accuracy."""
+    frameworks = {configuration.factors.get("framework") for configuration in training.configurations}
+    left_out = [label(one.factors, names) for one in training.standing("some runs", "not reached")]
+    if training.target is None or len(frameworks) < 2 or not left_out:
+        return ""
+    only = "Frameworks in pairs are compared by time to accuracy only where all runs reached the target"
+    return f"{only}, not with {listed(left_out)}."
 
 
 def _epochs(number: int) -> str:
