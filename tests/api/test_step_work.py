@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import steplab
-from steplab.api.results.step_work import step_work
+from steplab.api.results.step_work import step_work, with_step_work
 from steplab.costs.roofs import Ceiling, Ceilings, Level
 from steplab_worker.machine import machine
 
@@ -73,3 +74,13 @@ def test_a_rehearsal_of_texts_has_tokens_and_no_flops(tmp_path: Path) -> None:
         assert group["utilisation"]["flops_per_s"] is None
     assert findings.configurations["tokens_per_s"].notna().all()
     assert any("tokens/s" in sentence for sentence in findings.sentences)
+
+
+def test_the_power_of_a_trial_keeps_the_provenance_of_its_joules(tmp_path: Path) -> None:
+    joules = [("rapl", 40.0), ("estimated", 60.0), ("none", None)]
+    rows = [{**ROW, "status": "ok", "energy_provenance": source, "energy_j": own, "seconds": 2.0}
+            for source, own in joules]  # fmt: skip
+    frame = with_step_work(pd.DataFrame(rows), ["workers"], tmp_path)
+    nan = float("nan")
+    assert frame["watts_rapl"].tolist() == pytest.approx([20.0, nan, nan], nan_ok=True)
+    assert frame["watts_estimated"].tolist() == pytest.approx([nan, 30.0, nan], nan_ok=True)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+from steplab.analysis.utilisation import Rate, Utilisation
+from steplab.cli._findings import _used
 
 STUDY = """\
 [study]
@@ -42,3 +46,9 @@ def test_images_have_nothing_to_show_there(tmp_path: Path, steplab: Callable[...
     assert steplab("run", tmp_path / "images.toml", "--out", tmp_path / "out").code == 0
     shown = steplab("analyze", tmp_path / "out", "--section", "utilisation").out
     assert "nothing to show: neither tokens nor FLOPs of these trials are known" in " ".join(shown.split())
+
+
+def test_tokens_for_a_joule_that_nobody_measured_are_called_estimated() -> None:
+    for provenance, shown in (("estimated", "12 (estimated)"), ("rapl", "12")):
+        used = Utilisation(tokens_per_joule=Rate(12.0, None, None), energy_provenance=provenance)
+        assert _used(SimpleNamespace(utilisation=used))[1] == shown  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ def _tokens(analysis: Analysis) -> str:
     who = f"With {_label(best, analysis)}, the workers" if analysis.varied else "The workers"
     text = f"{who} go through {rate(used.tokens_per_s.value)} tokens/s"
     if used.tokens_per_joule is not None:
-        text += f", {rate(used.tokens_per_joule.value)} of them for a joule at the trials' mean power"
+        text += f", {rate(used.tokens_per_joule.value)} of them for a joule at the trials' mean power{used.estimated}"
     if used.share is not None:
         span_ = f" ({share_span(*used.share.ends)})" if used.share.ends else ""
         text += f"; the products reach {used.share.value:.1%}{span_} of this machine's roof"

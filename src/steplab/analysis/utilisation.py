@@ -16,8 +16,15 @@ from steplab.analysis.statistics.intervals import Interval
 FLOPS = "step_flops"  # of convolutions and matrix products, in an iteration of all workers
 TOKENS = "step_tokens"  # in an iteration of all workers
 ROOF = "roof_flops_per_s"  # of a matrix product on the threads of all workers
-WATTS = "watts"  # the trial's mean power
-COLUMNS = (FLOPS, TOKENS, ROOF, WATTS)
+
+
+def power_column(provenance: str) -> str:
+    """The column of the trial's mean power, if its joules are of this provenance."""
+    return f"watts_{provenance}"
+
+
+POWERS = {power_column(provenance): provenance for provenance in ("nvml", "rapl", "estimated")}
+COLUMNS = (FLOPS, TOKENS, ROOF, *POWERS)
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,12 @@ class Utilisation:
     share: Rate | None = None  # of the roof: the model-FLOPs utilisation
     tokens_per_s: Rate | None = None
     tokens_per_joule: Rate | None = None
+    energy_provenance: str = ""  # of these joules
+
+    @property
+    def estimated(self) -> str:
+        """What must be said beside tokens for a joule that nobody measured."""
+        return " (estimated)" if self.energy_provenance == "estimated" else ""
 
 
 def utilisation(t_iter: Interval, known: Mapping[str, float]) -> Utilisation | None:
@@ -52,16 +65,24 @@ def utilisation(t_iter: Interval, known: Mapping[str, float]) -> Utilisation | N
     >>> used.share
     Rate(value=0.4, low=0.25, high=0.5)
     """
-    flops, tokens, roof, watts = (known.get(name) for name in COLUMNS)
+    flops, tokens, roof = (known.get(name) for name in (FLOPS, TOKENS, ROOF))
     if not flops and not tokens:
         return None
+    watts, provenance = _power(known) if tokens else (None, "")
     return Utilisation(
         flops_per_s=_rate(flops, t_iter),
         roof_flops_per_s=roof if flops else None,
         share=_rate(flops / roof, t_iter) if flops and roof else None,
         tokens_per_s=_rate(tokens, t_iter),
         tokens_per_joule=_rate(tokens / watts, t_iter) if tokens and watts else None,
+        energy_provenance=provenance,
     )
+
+
+def _power(known: Mapping[str, float]) -> tuple[float | None, str]:
+    """The mean power and what its joules are; none where trials have them from different sources."""
+    powers = [(known[column], provenance) for column, provenance in POWERS.items() if known.get(column)]
+    return powers[0] if len(powers) == 1 else (None, "")
 
 
 def _rate(work: float | None, t_iter: Interval) -> Rate | None:

@@ -15,6 +15,7 @@ from steplab.api.results.findings import (
     Scaling,
     describe,
     label,
+    not_compared,
     sentences,
     table_rows,
 )
@@ -169,7 +170,7 @@ def _used(group: Group) -> list[str]:
     assert used is not None
     return [
         "" if used.tokens_per_s is None else rate(used.tokens_per_s.value),
-        "" if used.tokens_per_joule is None else rate(used.tokens_per_joule.value),
+        "" if used.tokens_per_joule is None else f"{rate(used.tokens_per_joule.value)}{used.estimated}",
         "" if used.flops_per_s is None else f"{count(used.flops_per_s.value)}FLOP/s",
         "" if used.roof_flops_per_s is None else f"{count(used.roof_flops_per_s)}FLOP/s",
         "" if used.share is None else f"{used.share.value:.1%}",
@@ -299,6 +300,9 @@ def frameworks(view: View) -> None:
     columns = ["frameworks", "measure", _heading(names), "ratio", "95 % of all", "verdict"]
     console().print(table(columns, rows, title="frameworks, paired by configuration and replicate", left=3))
     view.rest(pairs)
+    training = view.analysis.training
+    if training is not None and (left_out := not_compared(training, view.analysis.varied)):
+        console().print(left_out, markup=False)
 
 
 def _ranking(view: View) -> None:

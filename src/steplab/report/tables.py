@@ -14,6 +14,7 @@ TIMES = (ITERATION, *SHARES, *EXCHANGE_PARTS, "t_comm", "t_hidden", "t_exposed")
 # Of convolutions and matrix products; the utilisation is its share of the machine's measured roof.
 UTILISATION = (
     Column("tokens_per_s", "tokens/s"), Column("tokens_per_joule", "tokens/J"),
+    Column("energy_provenance", "energy by", "text"),
     Column("flops_per_s", "products", unit="GFLOP/s", scale=1e-9), percent("utilisation", "utilisation"),
     percent("utilisation_low", "utilisation, low"), percent("utilisation_high", "utilisation, high"),
 )  # fmt: skip
@@ -54,7 +55,8 @@ def _used(used: Utilisation | None) -> list[Cell]:
     share = used.share
     rates = (used.tokens_per_s, used.tokens_per_joule, used.flops_per_s, share)
     ends = (None, None) if share is None else (share.low, share.high)
-    return [*(cell(None if rate is None else rate.value) for rate in rates), *map(cell, ends)]
+    tokens_per_s, tokens_per_joule, *rest = (cell(None if rate is None else rate.value) for rate in rates)
+    return [tokens_per_s, tokens_per_joule, used.energy_provenance or None, *rest, *map(cell, ends)]
 
 
 def trials(data: ReportData) -> PageTable:

@@ -19,6 +19,7 @@ from steplab.analysis.statistics.intervals import Interval
 from steplab.analysis.study import Analysis, analyse
 from steplab.analysis.summary import Group
 from steplab.analysis.training import AccuracyCurve, TimeToAccuracy, Training
+from steplab.analysis.training_sentences import not_compared
 from steplab.analysis.utilisation import Rate, Utilisation
 from steplab.api import display
 from steplab.api.results.step_work import with_step_work
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TABLE_COLUMNS", "AccuracyCurve", "Analysis", "Estimate", "Findings", "Group", "Inference", "Interval", "Latency",
     "PrecisionGain", "Rate", "Scaling", "TimeToAccuracy", "Training", "Utilisation", "Why",
-    "analyze", "describe", "label", "sentences", "table_rows",
+    "analyze", "describe", "label", "not_compared", "sentences", "table_rows",
 ]  # fmt: skip
 SHOWN = 15  # configurations in a notebook
 
@@ -151,13 +152,14 @@ def _flat(group: Group) -> dict[str, Any]:
     return {**group.factors, **times, **rates, **rest, **_used(group.utilisation), **group.phases}
 
 
-def _used(used: Utilisation | None) -> dict[str, float | None]:
+def _used(used: Utilisation | None) -> dict[str, float | str | None]:
     """What is known of the utilisation, as columns of a table."""
     rates = {} if used is None else {
         "flops_per_s": used.flops_per_s, "utilisation": used.share, "tokens_per_s": used.tokens_per_s,
         "tokens_per_joule": used.tokens_per_joule,
     }  # fmt: skip
-    return {name: rate.value for name, rate in rates.items() if rate is not None}
+    told: dict[str, float | str | None] = {name: rate.value for name, rate in rates.items() if rate is not None}
+    return told | ({"energy_provenance": used.energy_provenance} if used and used.energy_provenance else {})
 
 
 def _group(group: Group) -> dict[str, Any]:

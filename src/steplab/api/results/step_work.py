@@ -11,7 +11,7 @@ import pandas as pd
 
 from steplab import kinds
 from steplab.analysis.configurations import missing
-from steplab.analysis.utilisation import FLOPS, ROOF, TOKENS, WATTS
+from steplab.analysis.utilisation import FLOPS, POWERS, ROOF, TOKENS
 from steplab.core import catalogue
 from steplab.core.errors import SteplabError
 from steplab.core.own_code import is_own
@@ -39,12 +39,13 @@ def with_step_work(trials: pd.DataFrame, factors: Sequence[str], folder: Path) -
     devices, roofs = _devices(trials, folder), known_ceilings()
     rows = [step_work(row, devices, roofs) for row in first.to_dict("records")]
     known = pd.DataFrame(rows, columns=[FLOPS, TOKENS, ROOF], dtype=float).loc[numbers].set_index(trials.index)
-    return trials.assign(**known, **{WATTS: _power(trials)})
+    return trials.assign(**known, **_powers(trials))
 
 
-def _power(trials: pd.DataFrame) -> pd.Series:
-    """The mean power of each trial."""
-    return pd.to_numeric(trials["energy_j"], errors="coerce") / pd.to_numeric(trials["seconds"], errors="coerce")
+def _powers(trials: pd.DataFrame) -> dict[str, pd.Series]:
+    """The mean power of each trial, in the column of its provenance: what a counter told and an estimate do not mix."""
+    watts = pd.to_numeric(trials["energy_j"], errors="coerce") / pd.to_numeric(trials["seconds"], errors="coerce")
+    return {column: watts.where(trials["energy_provenance"] == provenance) for column, provenance in POWERS.items()}
 
 
 def _devices(trials: pd.DataFrame, folder: Path) -> dict[tuple[str, str], str]:
