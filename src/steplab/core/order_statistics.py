@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIGMA = 1.4826  # median absolute deviations in a normal distribution's standard deviation
+FEWEST = 6  # values between whose smallest and largest the median lies with 95 % confidence
 
 
 def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
     """A confidence interval of the median of independent values (Conover, Practical Nonparametric Statistics, §3.2).
 
-    With fewer than six values no such interval reaches 95 %; the smallest and the largest are given. For the
+    With fewer than `FEWEST` values no such interval reaches 95 %; the smallest and the largest are given. For the
     iterations of a trial, which are not independent, see `autocorrelation`.
 
     >>> median_interval(np.arange(1.0, 101.0))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from steplab.core.order_statistics import median_interval
+from steplab.core.order_statistics import FEWEST, median_interval
 from steplab.core.plain_text import plain
 from steplab.report.charts.labels import in_a_line, in_lines, most_lines, shortened
 from steplab.report.charts.style import MARKER_SIZE, colour, finish, rows_height, whiskers
 from steplab.report.data import ReportData, measured
 from steplab.report.drawing import Drawn, drawn, omission
 
+Ends = tuple[float, float]
 MOST_ROWS = 20
 MOST_LEVELS = 40
 MOST_PANELS = 6
@@ -62,7 +65,8 @@ def by_factor(data: ReportData) -> Drawn | None:
     figure = make_subplots(rows=rows, cols=columns, horizontal_spacing=0.09, vertical_spacing=0.28 / rows)
     for at, name in enumerate(shown):
         place = {"row": at // columns + 1, "col": at % columns + 1}
-        figure.add_trace(_panel(ok, name, at), **place)
+        known = _of_configurations(data, name) if len(every) == 1 else {}
+        figure.add_trace(_panel(ok, name, at, known), **place)
         figure.update_xaxes(title={"text": plain(name), "standoff": 6}, **place)
         if not _is_cloud(ok[name]):
             figure.update_xaxes(type="category", **place)
@@ -74,7 +78,13 @@ def _is_cloud(column: pd.Series) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column) and column.nunique() > MANY_LEVELS)
 
 
-def _panel(ok: pd.DataFrame, name: str, at: int) -> go.Scatter:
+def _of_configurations(data: ReportData, name: str) -> dict[object, Ends]:
+    """The intervals of the configurations, which a single factor's levels are, in milliseconds."""
+    ends = {group.factors.get(name): group.t_iter.ends for group in data.analysis.groups}
+    return {level: (own[0] * 1e3, own[1] * 1e3) for level, own in ends.items() if own is not None}
+
+
+def _panel(ok: pd.DataFrame, name: str, at: int, known: Mapping[object, Ends]) -> go.Scatter:
     """The medians of a factor's levels; for a factor with a range, the trials themselves."""
     times, marker = ok["t_iter"].to_numpy(float) * 1e3, {"color": colour(at), "size": MARKER_SIZE}
     if _is_cloud(ok[name]):
@@ -85,7 +95,10 @@ def _panel(ok: pd.DataFrame, name: str, at: int) -> go.Scatter:
     levels = sorted(ok[name].dropna().unique(), key=lambda level: (isinstance(level, str), level))[:MOST_LEVELS]
     parts = [times[(ok[name] == level).to_numpy()] for level in levels]
     middle = [float(np.median(part)) for part in parts]
-    ends = [median_interval(part) for part in parts]
+    ends = [
+        known[level] if level in known else median_interval(part) if len(part) >= FEWEST else (median, median)
+        for level, part, median in zip(levels, parts, middle, strict=True)
+    ]
     return go.Scatter(
         x=[plain(shortened(level, 24)) for level in levels], y=middle, mode="markers", marker=marker, showlegend=False,
         error_y=whiskers(middle, [low for low, _ in ends], [high for _, high in ends]),
