@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from steplab.analysis.effects.sentences import verdict
 from steplab.analysis.utilisation import Utilisation
 from steplab.core.trial import UNSUPPORTED, is_failure
 from steplab.report.answer_tables import answer_tables
@@ -89,12 +90,11 @@ def anova(data: ReportData) -> PageTable:
     """One row for each term of the analysis of variance."""
     columns = (
         Column("term", "term", "text"), Column("df", "degrees of freedom"),
-        percent("share", "share of the variation"), Column("f", "F"), Column("p", "p"),
-        Column("verdict", "verdict", "text"),
+        percent("share", "share of the variation"), Column("f", "F"), Column("verdict", "verdict", "text"),
     )  # fmt: skip
+    experiment = data.analysis.designed
     rows: list[list[Cell]] = [
-        [row.term, row.df, cell(row.share), cell(row.f), cell(row.p), "real" if row.differs else ""]
-        for row in data.analysis.designed.anova
+        [row.term, row.df, cell(row.share), cell(row.f), verdict(row, experiment)] for row in experiment.anova
     ]
     return PageTable("anova", "Analysis of variance", columns, rows)
 

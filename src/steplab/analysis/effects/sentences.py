@@ -26,12 +26,12 @@ def describe(experiment: Designed) -> list[str]:
 def table_rows(experiment: Designed) -> list[tuple[str, ...]]:
     """The analysis of variance as cells of text under `TABLE_COLUMNS`; at most 80 columns wide."""
     return [
-        (_short(row.term), str(row.df), f"{row.share:.1%}", _number(row.f), _verdict(row, experiment))
+        (_short(row.term), str(row.df), f"{row.share:.1%}", _number(row.f), verdict(row, experiment))
         for row in experiment.anova
     ]
 
 
-def _verdict(row: AnovaRow, experiment: Designed) -> str:
+def verdict(row: AnovaRow, experiment: Designed) -> str:
     """Whether a term is real; of a confounded factor nobody can tell."""
     return CONFOUNDED if set(row.factors) & set(experiment.confounded) else REAL if row.differs else ""
 
