@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from scipy.optimize import Bounds, differential_evolution
 
-from steplab.models.columns.roles import Roles, features
-from steplab.models.generic_de import GenericDE, in_table_units, objective_of
+from steplab.models.columns.roles import Roles, canonical_order, features
+from steplab.models.generic_de import GenericDE, in_table_units, objective_of, rounded
 from steplab.models.solvers.prepare import prepare
 from steplab.models.solvers.varpro import Penalty, PowersPoint
 
@@ -10,9 +11,22 @@ from steplab.models.solvers.varpro import Penalty, PowersPoint
 def test_reports_mean_and_standard_deviation_over_seeds(make_table):
     X, y = make_table(rows=60)
     model = GenericDE(extrinsic=("batch_size", "workers"), seeds=3, maxiter=40, popsize=5).fit(X, y)
-    q = next(p for p in model.parameters() if p.name == "workers")
-    assert q.std is not None and q.std >= 0
-    assert q.low == pytest.approx(q.value - 1.96 * q.std)
+    # The same evolutions, one by one, by SciPy alone: of the same rows in the same order, or the last bits lead elsewhere.
+    roles = Roles((), (), ("batch_size", "workers"))
+    frame = features(X, roles)
+    order = canonical_order(frame, y.to_numpy())
+    rows, times = frame.iloc[order].reset_index(drop=True), y.to_numpy()[order]
+    problem = rounded(prepare(rows, times, roles, {}, "absolute", Penalty())).problem
+    low, high, cost = objective_of(problem)
+    options = {"maxiter": 40, "popsize": 5}
+    evolved = [differential_evolution(cost, Bounds(low, high), rng=seed, **options).x for seed in range(3)]
+    for at, name in enumerate(roles.extrinsic):  # the powers come first, in the order of their factors
+        q = next(p for p in model.parameters() if p.name == name)
+        powers = [x[at] for x in evolved]
+        # The same numbers in another order of computing.
+        assert (q.value, q.std) == pytest.approx((np.mean(powers), np.std(powers, ddof=1)), rel=1e-9)
+        assert q.std > 0
+        assert (q.low, q.high) == pytest.approx((q.value - 1.96 * q.std, q.value + 1.96 * q.std))
 
 
 def test_the_cost_is_the_sources_mean_absolute_error_plus_penalty(make_table):

@@ -1,9 +1,11 @@
+import operator
 import re
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from steplab.core.errors import ModelError
@@ -84,20 +86,40 @@ def test_a_bottomless_tree_is_a_model_error():
         Formula.from_document(tree)
 
 
-# Tenths are printed whole, so that nothing is lost where two numbers nearly cancel.
+# Tenths are printed whole, so that the text says all of the tree, and both are computed exactly, in fractions.
 leaves = st.one_of(st.integers(1, 90).map(lambda n: number(n / 10)), st.sampled_from(["x", "n"]).map(column))
-trees = st.recursive(
-    leaves,
-    lambda inner: st.builds(op, st.sampled_from(["add", "mul", "sub", "div", "max"]), inner, inner),
-    max_leaves=8,
-)
+EXACT = {"add": operator.add, "mul": operator.mul, "sub": operator.sub, "div": operator.truediv, "max": max}
 
 
-@given(trees)
+def trees_of(*names):
+    return st.recursive(leaves, lambda inner: st.builds(op, st.sampled_from(names), inner, inner), max_leaves=8)
+
+
+def exact(node, row):
+    """The value of a tree in a row of the table, as a fraction."""
+    if node["op"] == "number":
+        return Fraction(str(node["value"]))
+    if node["op"] == "column":
+        return row[node["name"]]
+    return EXACT[node["op"]](*(exact(arg, row) for arg in node["args"]))
+
+
+ROWS = [{name: Fraction(FRAME[name][at]) for name in ("x", "n")} for at in range(len(FRAME))]
+
+
+@given(trees_of("add", "mul", "sub", "div", "max"))
 def test_printed_text_computes_what_the_tree_computes(tree):
-    formula = Formula.from_document(tree)
-    names = {"x": FRAME["x"].to_numpy(), "n": FRAME["n"].to_numpy(), "max": np.maximum, "number": np.float64}
-    text = re.sub(r"(?<![\w.])\d[\d.]*(?:e[+-]?\d+)?", r"number(\g<0>)", formula.text.replace("·", "*"))
-    with np.errstate(all="ignore"):  # NumPy's numbers divide by zero, Python's do not
-        computed = np.broadcast_to(eval(text, {"__builtins__": {}}, names), 3)
-        np.testing.assert_allclose(computed, formula.evaluate(FRAME), rtol=0.05, atol=0.5)
+    try:
+        expected = [exact(tree, row) for row in ROWS]
+    except ZeroDivisionError:
+        reject()
+    text = re.sub(r"(?<![\w.])\d[\d.]*(?:e[+-]?\d+)?", r"number('\g<0>')", Formula(tree).text.replace("·", "*"))
+    names = {"max": max, "number": Fraction}
+    assert [eval(text, {"__builtins__": {}}, {**names, **row}) for row in ROWS] == expected
+
+
+@given(trees_of("add", "mul", "div", "max"))
+def test_a_tree_is_evaluated_as_its_operations_say(tree):
+    expected = [float(exact(tree, row)) for row in ROWS]
+    # Without differences nothing cancels: each of at most seven operations adds one rounding of 1e-16.
+    np.testing.assert_allclose(Formula.from_document(tree).evaluate(FRAME), expected, rtol=1e-14)

@@ -45,10 +45,53 @@ def test_numpy_measures_where_no_framework_is(monkeypatch: pytest.MonkeyPatch, n
     assert found.source.startswith("NumPy")
     assert row.flops_per_s > 1e8 and row.bytes_per_s > 1e8
     assert row.levels[-1].name == "DRAM"
-    rates = [level.bytes_per_s for level in row.levels]
-    assert rates == sorted(rates, reverse=True)
-    assert 0 <= row.spread < 1 and 0 <= (row.others or 0) <= 1
-    assert told == sorted(told) and told[-1] <= 1
+    slots = ceiling_measurement._slots(ceiling_measurement._job(data_caches(), [1], 0.2))
+    assert told == pytest.approx(
+        [(at + 1) / slots for at in range(len(told))]
+    )  # NumPy leaves out what it has no loop for
+
+
+CACHES = [Cache("L1", 32 << 10, 1), Cache("L2", 1 << 20, 1), Cache("L3", 32 << 20, 4)]
+
+
+def seen(slots: dict[tuple[str, str], list[float]], others: float = 0.0, available: float = 0.0) -> Ceiling:
+    """The row of two threads whose slots reached these rates, each rate in a sample of its own."""
+    row = ceiling_measurement._Seen(others=others, available=available)
+    for (level, kernel), rates in slots.items():
+        for rate in rates:
+            row.add({"level": level, "kernel": kernel, "rates": [rate]})
+    return ceiling_measurement._ceiling(2, row, CACHES)
+
+
+def test_a_roof_is_the_best_repetition_of_the_best_kernel_and_its_spread_that_of_this_kernel() -> None:
+    row = seen({
+        ("compute", "512"): [90.0, 10.0, 20.0], ("compute", "1024"): [100.0, 80.0, 60.0],
+        ("L2", "triad"): [30.0, 28.0, 26.0], ("L2", "read"): [40.0, 38.0, 20.0],
+        ("DRAM", "triad"): [10.0, 9.0, 8.0], ("DRAM", "read"): [9.5, 9.5, 9.5],
+    })  # fmt: skip
+    assert (row.threads, row.flops_per_s, row.spread) == (2, 100.0, pytest.approx(0.2))
+    assert row.levels == (
+        Level("L2", 40.0, 2 << 20, pytest.approx(0.05), "read"),
+        Level("DRAM", 10.0, float("inf"), pytest.approx(0.1), "triad"),
+    )
+
+
+def test_a_cache_that_seems_no_faster_than_what_lies_behind_it_is_left_out() -> None:
+    """Seen from main memory on: L3 is slower than it, L2 faster, L1 faster than main memory and slower than L2."""
+    rates = {"compute": 1.0, "DRAM": 10.0, "L3": 8.0, "L2": 30.0, "L1": 20.0}
+    row = seen({(level, "read"): [rate] for level, rate in rates.items()})
+    assert [(level.name, level.bytes_per_s) for level in row.levels] == [("L2", 30.0), ("DRAM", 10.0)]
+    assert "L1, L3: no faster than the next level" in ceiling_measurement._notes((row,), CACHES)[0]
+
+
+@pytest.mark.parametrize(
+    ("others", "available", "share"), [(0.5, 2.0, 0.25), (3.0, 2.0, 1.0), (0.0, 2.0, 0.0), (0.0, 0.0, None)]
+)
+def test_the_share_of_other_programs_is_of_the_cpu_time_that_passed(
+    others: float, available: float, share: float | None
+) -> None:
+    row = seen({("compute", "512"): [1.0], ("DRAM", "read"): [1.0]}, others, available)
+    assert row.others == share
 
 
 def test_a_worker_that_fails_is_one_sentence() -> None:
