@@ -14,9 +14,20 @@ from steplab_worker import transport
 Listen = Callable[[str], str]
 
 
+def has_ipv6() -> bool:
+    """Whether this machine can be reached by itself over IPv6."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture(params=["unix", "tcp", "tcp6"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where to listen."""
+    if request.param == "tcp6" and not has_ipv6():
+        pytest.skip("this machine has no IPv6 address of its own")
     places = {"unix": f"unix:{tmp_path / 'a:b'}", "tcp": "tcp:127.0.0.1:0", "tcp6": "tcp:[::1]:0"}
     return places[request.param]
 

@@ -14,6 +14,13 @@ from steplab.runner.ranks import group_folder
 LATER = time.time() + 3600
 
 
+@pytest.fixture
+def own_memory(tmp_path_factory, monkeypatch):
+    """A place of this test's own: what is in the machine's memory, tests beside this one sweep, too."""
+    monkeypatch.setattr(group_folder, "SHARED_MEMORY", tmp_path_factory.mktemp("memory"))
+    return group_folder.SHARED_MEMORY
+
+
 @pytest.fixture(autouse=True)
 def own_place(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -37,21 +44,31 @@ def test_a_killed_laboratory_leaves_a_folder_that_is_swept(own_place):
     assert not list(own_place.iterdir())
 
 
-def test_a_folder_in_memory_goes_with_the_room_and_is_swept_like_it(own_place):
+def test_a_folder_in_memory_goes_with_the_room(own_place):
     mine = group_folder.GroupFolder()
     memory = mine.shared_memory()
-    assert memory.parent == group_folder.SHARED_MEMORY
+    assert memory.parent == Path("/dev/shm")
+    group_folder.sweep(LATER)
+    assert memory.exists()
     mine.remove()
     assert not memory.exists()
-    code = (
-        "import os; from steplab.runner.ranks.group_folder import GroupFolder; room = GroupFolder();"
-        "print(room.shared_memory(), flush=True);"
-        "os.kill(os.getpid(), 9)"
-    )
-    told = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True).stdout.strip()
-    assert Path(told).exists()
+
+
+KILLED = """
+import os, pathlib, sys
+from steplab.runner.ranks import group_folder
+group_folder.SHARED_MEMORY = pathlib.Path(sys.argv[1])
+room = group_folder.GroupFolder()
+room.shared_memory()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_folder_in_memory_of_a_killed_laboratory_is_swept_like_its_room(own_place, own_memory):
+    subprocess.run([sys.executable, "-c", KILLED, str(own_memory)], check=False)
+    assert (len(list(own_place.iterdir())), len(list(own_memory.iterdir()))) == (1, 1)
     group_folder.sweep()
-    assert not Path(told).exists()
+    assert (list(own_place.iterdir()), list(own_memory.iterdir())) == ([], [])
 
 
 def test_a_folder_that_may_be_about_to_be_locked_stays_a_while(own_place):
