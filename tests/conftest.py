@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import psutil
 import pytest
 import work_units
@@ -31,6 +32,12 @@ from steplab.runner.environments.registry import find
 ROOT = Path(__file__).parents[1]
 InTorch = Callable[[str, Any], Any]
 PATIENCE_S = 120.0  # ends a hang; nothing takes that long, however busy the machine
+
+# Added to the profile that Hypothesis has chosen: in continuous integration that is its own, `ci`.
+hypothesis.settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

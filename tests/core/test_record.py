@@ -99,7 +99,7 @@ def test_columns_of_different_length_are_refused() -> None:
         Mode(columns={"t_iter": [0.1]}, warmup=[])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
 def test_any_bytes_are_a_record_or_one_sentence(content: bytes) -> None:
     with pytest.raises(RecordError) as caught:
@@ -114,7 +114,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(sorted(json.loads(record().model_dump_json()))), JSON)
 def test_any_value_in_any_field_is_read_or_refused(field: str, value: object) -> None:
     document = json.loads(record().model_dump_json()) | {field: value}

@@ -26,7 +26,7 @@ def trials(factors: str, design: str = "", rest: str = "") -> Plan:
     return plan(parse_study(f"{head}{factors}\n[design]\n{design}\n{rest}", Path("s.toml")))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 999), min_size=1, max_size=4, unique=True),
     st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
@@ -124,7 +124,7 @@ def test_a_draw_stops_when_it_has_all_that_rules_and_networks_leave(monkeypatch:
 ODD = ["plain", 'with "quotes"', "µ-ö", "back\\slash", "[b]markup[/b]"]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(st.sampled_from([1, 2, 3, 8]), min_size=1, max_size=3, unique=True),
     st.lists(st.sampled_from([0.0, 0.1, 1e-7]), min_size=1, max_size=3, unique=True),

@@ -149,7 +149,7 @@ def test_a_good_file_gives_its_trials() -> None:
     assert len({trial.id for trial in trials}) == 8
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused_in_one_sentence(text: str) -> None:
     try:
@@ -158,7 +158,7 @@ def test_any_text_is_read_or_refused_in_one_sentence(text: str) -> None:
         assert str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(GOOD.strip().splitlines()),
     st.one_of(st.integers(), st.floats(), st.booleans(), st.text(max_size=8), st.lists(st.integers(0, 9), max_size=3)),

@@ -129,7 +129,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_not_used(shelf: Checkpoints)
     assert shelf.newest(STATE)[0].epoch == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_damage_is_noticed_or_harmless(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     with closing(Checkpoints(str(tmp_path_factory.mktemp("shelf")), ABOUT)) as shelf:

@@ -94,7 +94,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(MESSAGES)
 def test_what_is_sent_comes_back_the_same(message: Message) -> None:
     line = encode(message)
@@ -103,7 +103,7 @@ def test_what_is_sent_comes_back_the_same(message: Message) -> None:
     assert line.count(b"\n") == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(st.binary(max_size=100), JSON.map(lambda value: json.dumps(value).encode())))
 def test_any_line_is_a_message_or_one_sentence(line: bytes) -> None:
     with pytest.raises(ProtocolError) as caught:
@@ -111,7 +111,7 @@ def test_any_line_is_a_message_or_one_sentence(line: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MESSAGES, st.integers(0, 1000), JSON)
 def test_a_message_with_any_value_anywhere_is_read_or_refused_in_one_sentence(
     message: Message, place: int, value: object

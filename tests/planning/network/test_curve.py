@@ -40,7 +40,7 @@ def test_noise_makes_no_breaks() -> None:
     assert len(fit_curve(points(noisy)).pieces) == 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(1e-6, 10.0), min_size=1, max_size=9))
 def test_it_never_falls_whatever_was_measured(seconds: list[float]) -> None:
     curve = fit_curve(points(seconds))

@@ -118,7 +118,7 @@ def test_a_strangers_nonsense_is_closed(lines: Lines, connect: Callable[..., soc
     assert is_closed(stranger)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=300))
 def test_nothing_a_stranger_sends_is_heard_or_harms(text: bytes) -> None:
     room = GroupFolder()

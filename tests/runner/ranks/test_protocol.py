@@ -395,7 +395,7 @@ SPOILS = st.one_of(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(
     rank=st.integers(0, 1),
     moment=st.integers(0, 12),

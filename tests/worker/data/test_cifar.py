@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from steplab_worker import data
@@ -54,7 +54,6 @@ def test_a_missing_file_is_named(copy):
         data.open_split(str(folder), "cifar10")
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(record=st.binary(min_size=3074, max_size=3074) | st.binary(max_size=40))
 def test_any_bytes_give_samples_or_a_data_error(tmp_path_factory, record):
     folder = tmp_path_factory.getbasetemp() / "cifar-fuzz"

@@ -2,7 +2,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from steplab_worker import data
@@ -69,7 +69,6 @@ def test_a_file_that_shrinks_while_in_use_is_an_error(copy):
         dataset.read(np.arange(3))
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(images=st.binary(max_size=64), labels=st.binary(max_size=32), whole=st.booleans(), count=st.integers(0, 2))
 def test_any_bytes_give_samples_or_a_data_error(tmp_path_factory, images, labels, whole, count):
     folder = tmp_path_factory.getbasetemp() / "idx-fuzz"

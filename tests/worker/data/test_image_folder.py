@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -110,7 +110,6 @@ def test_a_header_that_claims_more_than_the_file_can_hold_is_refused(tmp_path, s
         decode(str(tmp_path / "a.png"), 64, 64, 1.0)
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(
     kind=st.sampled_from(["JPEG", "PNG"]),
     cut=st.integers(0, 900),

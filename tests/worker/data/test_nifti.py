@@ -4,7 +4,7 @@ import tracemalloc
 import nibabel
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from steplab_worker import data
@@ -139,7 +139,6 @@ def test_a_voxel_that_is_no_usable_number_is_named(tmp_path, value):
         read_volume(str(tmp_path / "a.nii"), (2, 2, 2))
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(
     packed=st.booleans(),
     cut=st.integers(0, 900),
@@ -158,7 +157,6 @@ def test_any_bytes_give_a_volume_or_a_data_error(tmp_path_factory, packed, cut, 
         assert str(path) in str(error)
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(edits=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_damaged_gzip_stream_gives_a_volume_or_a_data_error(tmp_path_factory, edits):
     path = tmp_path_factory.getbasetemp() / "stream.nii.gz"
