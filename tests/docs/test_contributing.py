@@ -106,7 +106,7 @@ def run(copy: Path) -> Run:
     def run(*words: str, cwd: Path = copy) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         variables = {**os.environ, "PATH": path, "PYTHONPATH": str(copy / "src"), "NO_COLOR": "1"}
-        return subprocess.run(words, cwd=cwd, env=variables, capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(words, cwd=cwd, env=variables, capture_output=True, text=True, timeout=900, check=False)
 
     return run
 

@@ -100,7 +100,7 @@ def done(command: list[object], folder: Path) -> str:
     """What a command prints, if it ends well."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     words = [str(word) for word in command]
-    ran = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, timeout=900, check=False)
     assert ran.returncode == 0, f"{' '.join(words)}\n{ran.stdout}{ran.stderr}"
     return ran.stdout
 
