@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from steplab.analysis.configurations import configurations
-from steplab.analysis.framework_verdicts import FrameworkVerdicts, framework_verdicts
+from steplab.analysis.framework_verdicts import framework_verdicts
 from steplab.analysis.frameworks import compare_frameworks
+from steplab.analysis.same_configuration import SameConfiguration
 
 FACTORS = ["framework", "batch_size", "workers", "compile"]
 STEPS = {
@@ -16,7 +17,7 @@ STEPS = {
 }
 
 
-def asked(*batches: int) -> FrameworkVerdicts:
+def asked(*batches: int) -> SameConfiguration:
     """Framework a, and b with an own factor, at these batch sizes; three replicates with 1 % of noise."""
     rows = [
         {"framework": framework, "compile": own, "batch_size": batch, "workers": 1, "replicate": at, "status": "ok",

@@ -78,7 +78,7 @@ def test_a_rehearsal_of_texts_has_tokens_and_no_flops(tmp_path: Path) -> None:
 
 def test_the_power_of_a_trial_keeps_the_provenance_of_its_joules(tmp_path: Path) -> None:
     joules = [("rapl", 40.0), ("estimated", 60.0), ("none", None)]
-    rows = [{**ROW, "status": "ok", "energy_provenance": source, "energy_j": own, "seconds": 2.0}
+    rows = [{**ROW, "trial": "none", "status": "ok", "energy_provenance": source, "energy_j": own, "seconds": 2.0}
             for source, own in joules]  # fmt: skip
     frame = with_step_work(pd.DataFrame(rows), ["workers"], tmp_path)
     nan = float("nan")

@@ -1,31 +1,16 @@
-"""Which of two frameworks is better in a configuration, by the verdict of their pair, for whoever asks it again."""
+"""The verdicts of frameworks in pairs on single configurations, for those who ask the same in other words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from steplab.analysis.configurations import Configurations
 from steplab.analysis.frameworks import Comparison
+from steplab.analysis.same_configuration import Key, SameConfiguration
 from steplab.analysis.verdicts import own_factors
-from steplab.core.trial import Level
-
-Key = frozenset[tuple[str, Level]]
 
 
-@dataclass(frozen=True)
-class FrameworkVerdicts:
-    """The verdicts on pairs of configurations that differ in the framework and its own factors alone."""
-
-    better: Mapping[frozenset[Key], Key | None] = field(default_factory=dict)  # None: cannot be told apart
-
-    def surely_better(self, one: Mapping[str, Level], other: Mapping[str, Level]) -> bool | None:
-        """Whether the one is; None where the two were not compared as frameworks."""
-        pair = frozenset((frozenset(one.items()), frozenset(other.items())))
-        return self.better[pair] == frozenset(one.items()) if pair in self.better else None
-
-
-def framework_verdicts(cells: Configurations, comparisons: Sequence[Comparison], measure: str) -> FrameworkVerdicts:
+def framework_verdicts(cells: Configurations, comparisons: Sequence[Comparison], measure: str) -> SameConfiguration:
     """The verdicts by one measure, by the factors of the two configurations."""
     variants = _by_variant(cells)
     better: dict[frozenset[Key], Key | None] = {}
@@ -33,7 +18,7 @@ def framework_verdicts(cells: Configurations, comparisons: Sequence[Comparison],
         if pair.measure == measure and pair.configurations == 1:
             for places in _both(pair, variants):
                 better[frozenset(places.values())] = places.get(pair.better)
-    return FrameworkVerdicts(better)
+    return SameConfiguration(better)
 
 
 def _by_variant(cells: Configurations) -> dict[str, dict[Key, Key]]:

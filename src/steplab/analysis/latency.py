@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steplab.analysis.configurations import Configurations, configurations
-from steplab.analysis.framework_verdicts import FrameworkVerdicts, framework_verdicts
-from steplab.analysis.frameworks import Comparison, speed_measure
+from steplab.analysis.same_configuration import SameConfiguration
 from steplab.analysis.statistics.all_pairs import surely_longer
 from steplab.analysis.statistics.intervals import Interval, median_intervals
 from steplab.core.trial import Level
@@ -90,17 +89,16 @@ def fewest(quantile: float) -> int:
 
 
 def inference(
-    trials: pd.DataFrame, factors: Sequence[str], iterations: pa.Table, comparisons: Sequence[Comparison] = ()
+    trials: pd.DataFrame, factors: Sequence[str], iterations: pa.Table, steps: SameConfiguration | None = None
 ) -> Inference | None:
-    """The latencies of a study's inferences, None if it has none; `comparisons` are its frameworks in pairs."""
+    """The latencies of a study's inferences, None if it has none; `steps` are verdicts on the engines' step times."""
     if "kind" not in trials:
         return None
     cells = configurations(trials[trials["kind"] == "infer"], factors)
     if not len(cells):
         return None
     unranked = Inference(tuple(_settings(_latencies(cells, iterations), cells)))
-    verdicts = framework_verdicts(cells, comparisons, speed_measure(comparisons))
-    ranked = (_ranked(setting.engines, unranked.pairs, verdicts) for setting in unranked.settings)
+    ranked = (_ranked(setting.engines, unranked.pairs, steps or SameConfiguration()) for setting in unranked.settings)
     return Inference(
         tuple(replace(setting, engines=engines) for setting, engines in zip(unranked.settings, ranked, strict=True))
     )
@@ -169,17 +167,17 @@ def _order(level: Level) -> tuple[bool, float, str]:
     return (True, 0.0, level) if isinstance(level, str) else (False, float(level), "")
 
 
-def _ranked(engines: Sequence[Latency], pairs: int, verdicts: FrameworkVerdicts) -> tuple[Latency, ...]:
+def _ranked(engines: Sequence[Latency], pairs: int, steps: SameConfiguration) -> tuple[Latency, ...]:
     ordered = sorted(engines, key=lambda engine: engine.p50.median)
     higher = surely_longer([engine.p50 for engine in ordered], pairs)
     return tuple(
-        replace(engine, standing="lowest" if not at else _standing(ordered[0], engine, sure, verdicts))
+        replace(engine, standing="lowest" if not at else _standing(ordered[0], engine, sure, steps))
         for at, (engine, sure) in enumerate(zip(ordered, higher, strict=True))
     )
 
 
-def _standing(lowest: Latency, engine: Latency, sure: bool, verdicts: FrameworkVerdicts) -> Standing:
+def _standing(lowest: Latency, engine: Latency, sure: bool, steps: SameConfiguration) -> Standing:
     """Beside the lowest: by the verdict of the two frameworks if there is one, else by the intervals of both."""
     one_worker = lowest.workers == engine.workers == 1
-    told = verdicts.surely_better(lowest.factors, engine.factors) if one_worker else None
+    told = steps.surely_better(lowest.factors, engine.factors) if one_worker else None
     return "higher" if (sure if told is None else told) else "not told apart"

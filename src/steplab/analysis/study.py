@@ -12,7 +12,9 @@ from steplab.analysis.configurations import configurations
 from steplab.analysis.confounded_factors import Independence
 from steplab.analysis.dependent_factors import Dependent, dependent_factors, independent
 from steplab.analysis.effects.findings import Designed, Effect
-from steplab.analysis.frameworks import Comparison
+from steplab.analysis.framework_measures import TO_ACCURACY
+from steplab.analysis.framework_verdicts import framework_verdicts
+from steplab.analysis.frameworks import Comparison, speed_measure
 from steplab.analysis.latency import Inference, inference
 from steplab.analysis.layers import LayerProfile, layer_profile
 from steplab.analysis.noise import Noise, judge
@@ -107,6 +109,8 @@ def analyse(
     fastest_first = sorted(groups, key=lambda group: -group.speed)
     ended = tally(trials["status"] if len(trials) else ())
     judged = verdicts(cells, groups, trials, factors)
+    pairs = judged.frameworks
+    steps, times = (framework_verdicts(cells, pairs, measure) for measure in (speed_measure(pairs), TO_ACCURACY))
     return Analysis(
         groups=fastest_first,
         verdicts=judged,
@@ -120,8 +124,8 @@ def analyse(
         unexplained=unexplained(cells),
         imbalance=waiting,
         layers=None if layers is None else layer_profile(trials, layers, fastest_first),
-        training=None if epochs is None else training(trials, factors, epochs, judged.frameworks),
-        inference=None if iterations is None else inference(trials, factors, iterations, judged.frameworks),
+        training=None if epochs is None else training(trials, factors, epochs, times),
+        inference=None if iterations is None else inference(trials, factors, iterations, steps),
         dependent=dependent,
         precision=precision_gains(cells, groups, judged.pairs, judged.precision_means),
         assumption=cells.falling.assumption if cells.unknown_work else "",

@@ -16,9 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from steplab.analysis.configurations import Configurations, configurations
-from steplab.analysis.framework_measures import TO_ACCURACY
-from steplab.analysis.framework_verdicts import FrameworkVerdicts, framework_verdicts
-from steplab.analysis.frameworks import Comparison
+from steplab.analysis.same_configuration import SameConfiguration
 from steplab.analysis.statistics.all_pairs import surely_longer
 from steplab.analysis.statistics.intervals import Interval, median_intervals
 from steplab.core.trial import Level
@@ -99,11 +97,11 @@ class Training:
 
 
 def training(
-    trials: pd.DataFrame, factors: Sequence[str], epochs: pa.Table, comparisons: Sequence[Comparison] = ()
+    trials: pd.DataFrame, factors: Sequence[str], epochs: pa.Table, times: SameConfiguration | None = None
 ) -> Training | None:
     """What the trainings of a study reached, None if it has none that was looked at.
 
-    `comparisons` are its frameworks in pairs: where two configurations differ in the framework alone, they decide.
+    `times` are the verdicts on times to accuracy of configurations that differ in the framework alone.
     """
     if "kind" not in trials or "target_accuracy" not in trials:
         return None
@@ -114,8 +112,7 @@ def training(
     target = float(cells.values("target_accuracy").max())
     wanted = None if np.isnan(target) else target
     each = [[curves[row] for row in rows.tolist() if row in curves] for rows in cells.members]
-    verdicts = framework_verdicts(cells, comparisons, TO_ACCURACY)
-    reports = _reports([runs for runs in each if runs], wanted, verdicts)
+    reports = _reports([runs for runs in each if runs], wanted, times or SameConfiguration())
     return Training(wanted, tuple(sorted(reports, key=_rank)), tuple(curves.values()))
 
 
@@ -139,7 +136,7 @@ def _points(rows: pd.DataFrame) -> tuple[CurvePoint, ...]:
 
 
 def _reports(
-    each: Sequence[Sequence[AccuracyCurve]], target: float | None, frameworks: FrameworkVerdicts
+    each: Sequence[Sequence[AccuracyCurve]], target: float | None, frameworks: SameConfiguration
 ) -> list[TimeToAccuracy]:
     """The configurations by their runs; those of which all runs reached the target are judged together."""
     times = [[curve.reached(target) for curve in runs] for runs in each]
