@@ -11,7 +11,7 @@ from steplab.models.solvers.varpro import Penalty, PowersPoint
 def test_reports_mean_and_standard_deviation_over_seeds(make_table):
     X, y = make_table(rows=60)
     model = GenericDE(extrinsic=("batch_size", "workers"), seeds=3, maxiter=40, popsize=5).fit(X, y)
-    # The same evolutions, one by one, by SciPy alone: of the same rows in the same order, or the last bits lead elsewhere.
+    # The same evolutions, one by one, by SciPy alone; in another order of rows the last bits would lead elsewhere.
     roles = Roles((), (), ("batch_size", "workers"))
     frame = features(X, roles)
     order = canonical_order(frame, y.to_numpy())

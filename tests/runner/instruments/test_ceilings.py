@@ -46,9 +46,8 @@ def test_numpy_measures_where_no_framework_is(monkeypatch: pytest.MonkeyPatch, n
     assert row.flops_per_s > 1e8 and row.bytes_per_s > 1e8
     assert row.levels[-1].name == "DRAM"
     slots = ceiling_measurement._slots(ceiling_measurement._job(data_caches(), [1], 0.2))
-    assert told == pytest.approx(
-        [(at + 1) / slots for at in range(len(told))]
-    )  # NumPy leaves out what it has no loop for
+    # A step for each slot; NumPy leaves out those that it has no loop for.
+    assert told == pytest.approx([(at + 1) / slots for at in range(len(told))])
 
 
 CACHES = [Cache("L1", 32 << 10, 1), Cache("L2", 1 << 20, 1), Cache("L3", 32 << 20, 4)]
@@ -74,6 +73,12 @@ def test_a_roof_is_the_best_repetition_of_the_best_kernel_and_its_spread_that_of
         Level("L2", 40.0, 2 << 20, pytest.approx(0.05), "read"),
         Level("DRAM", 10.0, float("inf"), pytest.approx(0.1), "triad"),
     )
+
+
+@pytest.mark.parametrize(("product", "memory"), [(6.0, 9.0), (9.0, 6.0)])
+def test_the_spread_of_a_row_is_the_larger_one_of_products_and_main_memory(product: float, memory: float) -> None:
+    rates = {("compute", "512"): [10.0, product, product], ("DRAM", "read"): [10.0, memory, memory]}
+    assert seen({**rates, ("L2", "read"): [20.0, 2.0, 2.0]}).spread == pytest.approx(0.4)
 
 
 def test_a_cache_that_seems_no_faster_than_what_lies_behind_it_is_left_out() -> None:
