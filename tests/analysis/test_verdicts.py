@@ -140,7 +140,8 @@ def test_a_number_with_many_digits_and_levels_is_judged_by_its_ends() -> None:
 def of_unknown_work(steps: dict[int, float], **phases: float) -> Analysis:
     """The analysis of a table without batch sizes: step times by the number of workers, three replicates of 1 %."""
     rows = [
-        {"workers": n, "replicate": at, "t_iter": step * factor} | {name: share * step for name, share in phases.items()}
+        {"workers": n, "replicate": at, "t_iter": step * factor}
+        | {name: share * step for name, share in phases.items()}
         for n, step in steps.items()
         for at, factor in enumerate((0.99, 1.0, 1.01))
     ]

@@ -19,6 +19,7 @@ from steplab.analysis.confounded_factors import Independence, independence
 from steplab.analysis.effects.analysis import designed, with_verdicts
 from steplab.analysis.effects.findings import Designed, Effect
 from steplab.analysis.effects.layout import readable
+from steplab.analysis.framework_verdicts import single_configurations
 from steplab.analysis.frameworks import Comparison, framework_pairs, speed_measure
 from steplab.analysis.pairs import Pairs, speedups, verdict_of
 from steplab.analysis.precision import precision_verdicts
@@ -99,37 +100,8 @@ def _framework_pairs(comparisons: Sequence[Comparison], *, real: bool = False) -
 
 def _same_configuration(cells: Configurations, comparisons: Sequence[Comparison]) -> dict[tuple[int, int], Difference]:
     """The comparisons of frameworks that are about two single configurations, by their positions."""
-    own = own_factors(cells)
-    places: dict[str, dict[str, int]] = {}
-    for at, levels in enumerate(cells.factors):
-        if "framework" in levels:
-            variant = str(levels["framework"]) + "".join(f" {k}={v}" for k, v in levels.items() if k in own)
-            shared = {name: level for name, level in levels.items() if name not in own and name != "framework"}
-            places.setdefault(variant, {})[str(shared)] = at
-    verdicts: dict[tuple[int, int], Difference] = {}
-    for pair in comparisons:
-        if pair.measure == speed_measure(comparisons) and pair.configurations == 1:
-            both = _both(pair, places)
-            if both is not None:
-                verdicts[both] = pair.speed
-    return verdicts
-
-
-def own_factors(cells: Configurations) -> set[str]:
-    """The factors that some framework has none of."""
-    having: dict[object, set[str]] = {}
-    for levels in cells.factors:
-        having.setdefault(levels.get("framework"), set()).update(levels)
-    return {name for name in cells.keys if not all(name in names for names in having.values())}
-
-
-def _both(pair: Comparison, places: Mapping[str, Mapping[str, int]]) -> tuple[int, int] | None:
-    """The positions of the two configurations that a comparison is about."""
-    first, second = (places.get(name, {}) for name in (pair.first, pair.second))
-    shared = [str(pair.factors)] if pair.factors is not None else [key for key in first if key in second]
-    if len(shared) != 1 or shared[0] not in first or shared[0] not in second:
-        return None
-    return first[shared[0]], second[shared[0]]
+    compared = single_configurations(cells, comparisons, speed_measure(comparisons))
+    return {(first, second): pair.speed for pair, first, second in compared}
 
 
 def _told(experiment: Designed, independent: Independence) -> Designed:
