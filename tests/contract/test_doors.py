@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,9 @@ from steplab.store.paths import StudyFolder
 FRAMEWORKS = [name for name in catalogue.framework_names() if catalogue.framework(name).needs_environment]
 STRANGER = Path(__file__).with_name("stranger.py")
 LISTENING = "0A"  # the state of a listening socket in /proc/net/tcp
-LOOK_S = 0.5  # doors stay open as long as their ranks; looking more often would only take their CPUs
+LISTEN_S = 0.1  # so soon the watch knows of a record
+LOOK_S = 0.5  # until then doors are only looked for; doing so more often would only take the ranks' CPUs
+PATIENCE_S = 180  # for ranks to start, and for a trial: the longest that a laboratory has for a start
 UNIX_LISTENING = 0x10000  # its flag in /proc/net/unix
 
 
@@ -46,7 +49,7 @@ class Watch:
     folder: StudyFolder
     doors: set[Door] = field(default_factory=set)
     interfaces: dict[str, set[str]] = field(default_factory=dict)  # of each private network
-    strangers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    strangers: dict[Door, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def look(self) -> None:
         for pid in descendants(self.root):
@@ -56,17 +59,21 @@ class Watch:
             self.doors |= new
 
     def knock(self) -> None:
-        """Strangers come when the ranks are warm: in the middle of the next trial."""
-        if not self.strangers and records.done(self.folder):
-            self.strangers = [knock(door) for door in self.doors]
+        """Strangers come when the ranks are warm, in the middle of the next trial, and to each door that opens then."""
+        self.strangers |= {door: knock(door) for door in self.doors - self.strangers.keys()}
 
     def until(self, ended: threading.Event) -> None:
-        while not ended.wait(LOOK_S):
-            self.look()
-            self.knock()
+        last = -LOOK_S
+        while not ended.wait(LISTEN_S):
+            warm = bool(records.done(self.folder))
+            if warm or time.monotonic() - last >= LOOK_S:
+                self.look()
+                last = time.monotonic()
+            if warm:
+                self.knock()
 
     def dismiss(self) -> None:
-        for stranger in self.strangers:
+        for stranger in self.strangers.values():
             with stranger:
                 stranger.kill()
 
@@ -144,7 +151,7 @@ def attacked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     lines += [f"{factor} = {json.dumps(levels)}" for factor, levels in factors.items()]
     # Long enough for strangers to come while the ranks are at work: an engine that only infers takes longer.
     iterations = 100 if kind == "step" else 20
-    measure = f"iterations = {iterations}\nphases = false\nretries = 0\ntimeout_s = 60"
+    measure = f"iterations = {iterations}\nphases = false\nretries = 0\ntimeout_s = {PATIENCE_S}"
     lines += [f"[design]\nreplicates = 1\n[measure]\n{measure}"]
     (folder / "study.toml").write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "steplab", "run", "study.toml", "--out", "out"]
@@ -158,7 +165,7 @@ def attacked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         watcher = threading.Thread(target=watch.until, args=(ended,))
         watcher.start()
         try:
-            _, errors = run.communicate(timeout=600)
+            _, errors = run.communicate(timeout=8 * PATIENCE_S)  # three starts, three trials
         finally:
             ended.set()
             watcher.join()
@@ -188,7 +195,7 @@ def test_a_trial_with_strangers_at_its_doors_ends_well_or_with_a_reason(attacked
 
 
 def test_strangers_stood_at_every_door(attacked: Attacked) -> None:
-    assert len(attacked.watch.strangers) == len(attacked.watch.doors)
+    assert attacked.watch.strangers.keys() == attacked.watch.doors
 
 
 def test_ranks_leave_no_temporary_files(attacked: Attacked) -> None:
