@@ -17,6 +17,7 @@ from slurm_box import SlurmBox
 
 from steplab.core.errors import EnvironmentFault
 from steplab.runner.nets import making
+from steplab.runner.nets.net import Net
 from steplab.runner.ranks import group_folder
 from steplab.runner.ranks.group_folder import GroupFolder
 from steplab.runner.ranks.launchers import launcher_names, load_launcher
@@ -53,21 +54,38 @@ def channel() -> str:
 
 
 @pytest.fixture(scope="module")
-def grounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Mapping[str, str]]]:
-    """The variables that lead launchers which need another host than this one to one; the host is real."""
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Net, Path]]:
+    """A cluster in a box of two hosts, and the home that it is in."""
     folder = tmp_path_factory.mktemp("ground")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPLAB_HOME", str(folder))
         net = making.up("contract", 2)
         try:
-            with sshd.servers(net, folder) as servers:
-                first, last = net.hosts
-                own = {"STEPLAB_HOME": str(folder), "CHANNEL": f"tcp:{first.address}:1"}
-                ssh = {"GROUND": json.dumps([last.name, "", last.address]), "PATH": servers.variables["PATH"], **own}
-                namespaces = {"GROUND": json.dumps([last.name, net.name, last.address]), **own}
-                yield {"namespaces": namespaces, "ssh": ssh, "mpiexec_ssh": ssh}
+            yield net, folder
         finally:
             making.down(net.name)
+
+
+def ground(box: tuple[Net, Path], reach: str) -> dict[str, str]:
+    """The variables that lead to the second host of a box."""
+    (first, last), folder = box[0].hosts, box[1]
+    variables = {"GROUND": json.dumps([last.name, reach, last.address]), "CHANNEL": f"tcp:{first.address}:1"}
+    return {**variables, "STEPLAB_HOME": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def namespaces(box: tuple[Net, Path]) -> Mapping[str, str]:
+    """The variables that lead to a host whose namespaces can be entered."""
+    return ground(box, box[0].name)
+
+
+@pytest.fixture(scope="module")
+def ssh(box: tuple[Net, Path]) -> Iterator[Mapping[str, str]]:
+    """The variables that lead to a host with a server of ssh."""
+    if os.geteuid():
+        pytest.skip(sshd.NEEDS_ROOT)
+    with sshd.servers(*box) as servers:
+        yield {"PATH": servers.variables["PATH"], **ground(box, "")}
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +95,15 @@ def slurm() -> Iterator[Mapping[str, str]]:
         yield {"GROUND": json.dumps(["n2", "n2", "127.0.0.1"]), "CHANNEL": "tcp:127.0.0.1:1", **box.variables}
 
 
+# The launchers that need another host than this one, and the fixture that has one; each is made only when asked for.
+GROUNDS = {"srun": "slurm", "mpiexec_srun": "slurm", "ssh": "ssh", "mpiexec_ssh": "ssh", "namespaces": "namespaces"}
+
+
 @pytest.fixture(params=launcher_names())
-def launcher_name(
-    request: pytest.FixtureRequest, grounds: Mapping[str, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> str:
-    ground = request.getfixturevalue("slurm") if "srun" in request.param else grounds.get(request.param, {})
-    for name, value in ground.items():
-        monkeypatch.setenv(name, value)
+def launcher_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param in GROUNDS:
+        for name, value in request.getfixturevalue(GROUNDS[request.param]).items():
+            monkeypatch.setenv(name, value)
     return str(request.param)
 
 

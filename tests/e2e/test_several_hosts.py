@@ -57,6 +57,8 @@ def net() -> Iterator[Net]:
 
 @pytest.fixture(scope="module")
 def servers(net: Net, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sshd.Servers]:
+    if os.geteuid():
+        pytest.skip(sshd.NEEDS_ROOT)
     with sshd.servers(net, tmp_path_factory.mktemp("ssh")) as servers:
         yield servers
 

@@ -46,6 +46,7 @@ MPIEXEC = """#!/bin/sh
 exec nsenter --net=/proc/{owner}/fd/{first} /usr/bin/mpiexec "$@"
 """
 PATIENCE_S = 180.0
+NEEDS_ROOT = "a server of ssh needs the rights of root: for /run/sshd, and to become the user who logs in"
 
 
 def inside(net: Net, host: NetHost, command: Sequence[object], **more: object) -> subprocess.Popen[str]:
