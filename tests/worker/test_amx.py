@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from steplab_worker import amx
@@ -31,9 +33,28 @@ def test_other_machines_and_forbidden_memory_have_none(monkeypatch: pytest.Monke
     assert amx.state() == "absent"
 
 
-def test_this_process_survives_the_probe_whatever_the_machine_is() -> None:
-    assert amx.state() in ("absent", "usable", "broken")
-    assert amx._works() in (True, False)  # without tiles the instruction is illegal, and only the probe ends by it
+@pytest.mark.parametrize(
+    ("end", "works"),
+    [
+        ("pass", True),
+        ("os.kill(os.getpid(), signal.SIGILL)", False),
+        ("sys.exit(1)", False),
+        ("time.sleep(1000)", False),
+    ],
+)
+def test_tiles_work_if_the_probe_ends_well(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, works: bool
+) -> None:
+    probe = tmp_path / "probe.py"
+    probe.write_text(f"import os, signal, sys, time\n{end}\n")
+    monkeypatch.setattr(amx, "__file__", str(probe))
+    monkeypatch.setattr(amx, "PATIENCE_S", 1.0 if "sleep" in end else 120.0)
+    assert amx._works() is works
+
+
+def test_the_probe_ends_no_process_but_its_own_which_only_a_crash_of_this_one_would_show() -> None:
+    amx.state()
+    amx._works()  # without tiles the instruction is illegal
 
 
 def test_only_broken_tiles_are_kept_off_and_a_users_limit_stays(monkeypatch: pytest.MonkeyPatch) -> None:
