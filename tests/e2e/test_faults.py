@@ -77,18 +77,17 @@ FAULTS = {
 def test_whatever_a_rank_does_becomes_a_record_and_the_study_goes_on(
     tmp_path: Path, steplab: Callable[..., Any], study_file: Callable[..., Path], no_orphans: Callable[..., None]
 ) -> None:
-    study = study_file(
-        workers=[2],
-        fault=list(FAULTS),
-        fault_rank=1,
-        measure="timeout_s = 10\nmemory_limit_mb = 300",
-        design="seed = 2",
-    )
-    ran = steplab("run", study, "--out", "out", "--json")
-    assert ran.code == 3
-    assert (ran.json["ok"], ran.json["failed"], ran.json["left"]) == (4, 10, 0)
-    no_orphans()
-    for record in records.all_records(StudyFolder(tmp_path / "out")):
+    # Only ranks that hang shall meet their deadline, however slow the machine: theirs is a study of its own.
+    for out, faults, timeout_s in (("hung", ["hang"], 10), ("out", [name for name in FAULTS if name != "hang"], 300)):
+        measure = f"timeout_s = {timeout_s}\nmemory_limit_mb = 300"
+        study = study_file(out, workers=[2], fault=faults, fault_rank=1, measure=measure, design="seed = 2")
+        ran = steplab("run", study, "--out", out, "--json")
+        assert ran.code == 3
+        counts = (0, 2, 0) if out == "hung" else (4, 8, 0)
+        assert (ran.json["ok"], ran.json["failed"], ran.json["left"]) == counts
+        no_orphans()
+    whole = [record for out in ("hung", "out") for record in records.all_records(StudyFolder(tmp_path / out))]
+    for record in whole:
         status, reason = FAULTS[str(record.config["fault"])]
         assert record.status == status, record.reason
         assert reason in record.reason

@@ -173,23 +173,24 @@ def test_a_killed_rank_costs_only_the_epochs_since_the_checkpoint(
         assert rank.modes["native"].columns["t_iter"] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("damaged", [1, 2], ids=["newest", "all"])
+@pytest.mark.parametrize("damaged", ["newest", "all"])
 def test_a_damaged_checkpoint_is_told_and_the_one_before_or_none_is_used(
-    tmp_path: Path, steplab: Callable[..., Any], damaged: int
+    tmp_path: Path, steplab: Callable[..., Any], damaged: str
 ) -> None:
     study, out = law(tmp_path, pace=PACE), tmp_path / "out"
     laboratory = start(study, out)
     await_epoch(laboratory, out, 4)
     kill(laboratory)
     there = sorted(out.glob("checkpoints/*/epoch-*.npz"))
-    assert len(there) == 2
-    for path in there[-damaged:]:
+    assert len(there) >= 2  # three, where the kill came before the oldest was removed
+    spoilt = there[-1:] if damaged == "newest" else there
+    for path in spoilt:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert steplab("run", study, "--out", out).code == 0
     record = only_record(out)
-    kept = int(there[0].stem[6:]) if damaged == 1 else 0
+    kept = int(there[-2].stem[6:]) if damaged == "newest" else 0
     assert [one.attempt for one in record.epochs] == [0] * (kept or 8) + [1] * (8 - (kept or 8))
-    assert record.reason.count("was not used") == damaged
+    assert record.reason.count("was not used") == len(spoilt)
 
 
 def test_an_epoch_beyond_its_deadline_is_a_timeout(tmp_path: Path, steplab: Callable[..., Any]) -> None:

@@ -43,11 +43,12 @@ def fake_home(rooms, monkeypatch):
     return rooms
 
 
-def left_in_memory():
-    """Folders in memory without a laboratory."""
-    return [
-        path for path in group_folder.SHARED_MEMORY.glob(f"{group_folder.PREFIX}*") if not group_folder._locked(path)
-    ]
+@pytest.fixture
+def memory(monkeypatch):
+    """A part of the machine's memory that tests beside this one do not sweep."""
+    with tempfile.TemporaryDirectory(prefix="sl", dir=group_folder.SHARED_MEMORY) as folder:
+        monkeypatch.setattr(group_folder, "SHARED_MEMORY", Path(folder))
+        yield Path(folder)
 
 
 def left_running(folder):
@@ -110,10 +111,11 @@ def test_a_framework_that_never_answers_is_given_up_and_its_helpers_with_it(fake
 
 
 @pytest.mark.parametrize("framework", ["torch", "chainer"])
-def test_a_rank_stopped_before_it_is_ready_does_not_outlive_a_killed_laboratory(fake_home, framework):
+def test_a_rank_stopped_before_it_is_ready_does_not_outlive_a_killed_laboratory(fake_home, memory, framework):
     """Neither one that the laboratory starts nor one that a launcher starts."""
     add_fake(fake_home, framework, f"echo up >> {fake_home}/up; kill -STOP $$")
-    with subprocess.Popen([sys.executable, "-c", LABORATORY, framework], stdout=subprocess.DEVNULL) as laboratory:
+    command = [sys.executable, "-c", LABORATORY, framework, memory]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as laboratory:
         assert settle(lambda: len(started(fake_home)) < 2, START_S) is False
         laboratory.kill()
     assert not settle(lambda: left_running(fake_home))
@@ -242,9 +244,10 @@ def test_the_death_of_a_launcher_takes_its_ranks(rooms):
 
 
 LABORATORY = """
-import sys, time
+import pathlib, sys, time
 from steplab.runner.environments import registry
 from steplab.runner.ranks import group_folder
+group_folder.SHARED_MEMORY = pathlib.Path(sys.argv[2])
 from steplab.runner.ranks.conversation import Conversation
 from steplab.runner.ranks.group import RankGroup
 from steplab.runner.ranks.group_key import GroupKey
@@ -258,8 +261,8 @@ time.sleep(1000)
 @pytest.mark.parametrize(
     "framework", [pytest.param(name, marks=pytest.mark.framework(name)) for name in ("mxnet", "chainer")]
 )
-def test_nothing_survives_a_killed_laboratory(rooms, framework):
-    command = [sys.executable, "-c", LABORATORY, framework]
+def test_nothing_survives_a_killed_laboratory(rooms, memory, framework):
+    command = [sys.executable, "-c", LABORATORY, framework, memory]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as laboratory:
         said = laboratory.stdout.readline()
         running = left_running(rooms)
@@ -269,4 +272,4 @@ def test_nothing_survives_a_killed_laboratory(rooms, framework):
     assert not settle(lambda: left_running(rooms))
     group_folder.sweep()
     assert not list(rooms.glob("steplab-*"))
-    assert not left_in_memory()
+    assert not list(memory.iterdir())
