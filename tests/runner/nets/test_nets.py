@@ -21,7 +21,7 @@ import pytest
 from steplab.core.errors import EnvironmentFault, InputError
 from steplab.core.resolution import resolve
 from steplab.runner.box import Box
-from steplab.runner.nets import _owner, making
+from steplab.runner.nets import making
 from steplab.runner.nets.net import Net, NetHost, find, folder, nets, sweep
 from steplab.runner.nets.shaping import enter, shape
 
@@ -172,8 +172,9 @@ def test_the_nets_owner_does_not_wait_for_a_caller_who_is_killed(home: Path, no_
     for kill in range(4):
         process = subprocess.Popen([STEPLAB, "net", "up", "box"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if kill % 2:  # while the owner makes the net or promises to keep it, however slow the machine
-            until(lambda: any(_owner.__file__ in words for words in at_work(home)))
-            time.sleep(moments.uniform(0.0, 0.3))
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            until(children.read_text)
+            time.sleep(0.0 if kill == 1 else moments.uniform(0.0, 0.3))
         else:
             time.sleep(moments.uniform(0.1, 1.5))
         process.kill()
@@ -186,13 +187,13 @@ def test_the_nets_owner_does_not_wait_for_a_caller_who_is_killed(home: Path, no_
     assert list(folder().iterdir() if folder().exists() else ()) == []
 
 
-def at_work(home: Path) -> list[list[str]]:
-    """The command lines of all processes of this home but the test's own."""
+def at_work(home: Path) -> list[int]:
+    """All processes of this home but the test's own."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid != os.getpid() and process.environ().get("STEPLAB_HOME") == str(home):
-                found.append(process.cmdline())
+                found.append(process.pid)
     return found
 
 
@@ -200,7 +201,7 @@ def until(look: Callable[[], object]) -> None:
     deadline = time.monotonic() + 180
     while not look():
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize(
