@@ -10,6 +10,7 @@ import pytest
 
 from steplab.analysis.sentences import sentences
 from steplab.analysis.study import Analysis, analyse
+from steplab.analysis.training_sentences import not_compared
 
 Analysed = Callable[..., Analysis]
 FACTORS = ["framework", "batch_size"]
@@ -145,4 +146,29 @@ def test_a_framework_of_which_a_run_missed_the_target_is_not_compared_by_its_tim
     analysis = by_framework(a=(10.0, 12.0, None), b=(11.0, 11.5, 12.0))
     assert not [pair for pair in analysis.frameworks if pair.measure == "time to accuracy"]
     left_out = "Frameworks in pairs are compared by time to accuracy only where all runs reached the target, not with "
-    assert f"{left_out}framework a." in words(analysis)
+    assert analysis.training is not None
+    assert not_compared(analysis.training, analysis.varied) == f"{left_out}framework a."
+
+
+def test_the_verdict_counts_where_one_of_two_shared_configurations_is_left_out(
+    trainings: Callable[..., tuple[pd.DataFrame, pa.Table]],
+) -> None:
+    times = {
+        ("a", 8): (10.0, 11.0, 12.0), ("b", 8): (10.50, 11.539, 12.612), ("a", 16): (20.0, 21.0, 22.0),
+        ("b", 16): (20.0, 21.0, None),
+    }  # fmt: skip
+    epochs_of = {
+        at: [(100.0, SLOW) if time is None else (time / 2, QUICK) for time in own]
+        for at, own in enumerate(times.values(), 1)
+    }
+    trials, epochs = trainings(epochs_of)
+    cells = trials["batch_size"].map(dict(enumerate(times, 1)))
+    trials = trials.assign(framework=[name for name, _ in cells], batch_size=[size for _, size in cells])
+    trials["time_to_target_s"] = [time for own in times.values() for time in own]
+    analysis = analyse(trials, FACTORS, epochs=epochs)
+    (pair,) = [pair for pair in analysis.frameworks if pair.measure == "time to accuracy"]
+    assert pair.real and pair.about is not None and pair.about["batch_size"] == 8
+    assert analysis.training is not None
+    standings = {str(one.factors): one.standing for one in analysis.training.configurations}
+    (standing,) = [own for levels, own in standings.items() if "'b'" in levels and "8" in levels]
+    assert standing == "later"

@@ -33,7 +33,7 @@ def test_fewer_than_six_trials_have_no_bar() -> None:
 
 
 def test_levels_of_a_single_factor_have_the_intervals_of_the_configurations() -> None:
-    group = SimpleNamespace(factors={"workers": 1}, t_iter=SimpleNamespace(ends=(0.008, 0.014)))
-    alone = SimpleNamespace(factors={"workers": 2}, t_iter=SimpleNamespace(ends=None))
+    group = SimpleNamespace(factors={"workers": 1}, t_iter=SimpleNamespace(median=0.011, ends=(0.008, 0.014)))
+    alone = SimpleNamespace(factors={"workers": 2}, t_iter=SimpleNamespace(median=0.011, ends=None))
     (panel,) = bars(table(3, workers=[1, 2]), ["workers"], [group, alone])
     assert np.array(panel) == pytest.approx(np.array([(3.0, 3.0), (0.0, 0.0)]))

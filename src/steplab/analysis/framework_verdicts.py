@@ -24,13 +24,10 @@ def single_configurations(
     """The comparisons by one measure that are about two single configurations, with the positions of these."""
     variants = _by_variant(cells)
     for pair in comparisons:
-        if pair.measure == measure and pair.configurations == 1:
+        if pair.measure == measure and pair.about is not None:
+            key = frozenset(pair.about.items())
             first, second = (variants.get(name, {}) for name in (pair.first, pair.second))
-            shared = first.keys() & second.keys()
-            if pair.factors is not None:
-                shared &= {frozenset(pair.factors.items())}
-            if len(shared) == 1:
-                (key,) = shared
+            if key in first and key in second:
                 yield pair, first[key], second[key]
 
 

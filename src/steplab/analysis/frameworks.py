@@ -10,7 +10,7 @@ all configurations the ratios are averaged with equal weights, as effects are. W
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,7 @@ class Comparison:
     real: bool
     better: str  # the better one if the difference is real, else ""
     sentence: str
+    about: dict[str, Level] | None = None  # the levels of the only configuration that is compared
 
     @property
     def speed(self) -> Difference:
@@ -86,6 +87,7 @@ class Estimate:
     freedom: float
     pairs: int
     configurations: int
+    about: dict[str, Level] | None = None  # the levels of the only configuration
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,13 @@ def framework_pairs(trials: pd.DataFrame, factors: Sequence[str]) -> FrameworkPa
     names = _fastest_first(ok)
     left_out, ok = tuple(names[MOST_VARIANTS:]), ok[ok["variant"].isin(names[:MOST_VARIANTS])]
     comparisons: list[Comparison] = []
-    for known in measured(ok, shared):
-        estimates = paired(known.trials, shared, known.column)
+    for measure in measured(ok, shared):
+        estimates = paired(measure.trials, shared, measure.column)
         # Averages and single configurations are two families of questions.
         for single in (False, True):
             family = [pair for pair in estimates if (pair.factors is not None) == single]
-            comparisons += [judged_pair(known.name, pair, len(family), unsure, known.more_is_better) for pair in family]
+            asked = len(family)
+            comparisons += [judged_pair(measure.name, pair, asked, unsure, measure.more_is_better) for pair in family]
     return FrameworkPairs(comparisons, left_out)
 
 
@@ -175,13 +178,14 @@ def _pair(first: str, second: str, shared: list[str], table: pd.DataFrame, both:
     paired = np.asarray(means, dtype=np.float64)
     every = _over_all(first, second, logs, paired, errors, freedom, noise.pool, len(both))
     if len(means) == 1:
-        return [every]
-    columns = zip(means.index, logs.tolist(), paired.tolist(), errors.tolist(), freedom.tolist(), sizes, strict=True)
+        return [replace(every, about=_levels(shared, means.index[0]))]
+    each = [_levels(shared, key) for key in means.index]
+    columns = zip(each, logs.tolist(), paired.tolist(), errors.tolist(), freedom.tolist(), sizes, strict=True)
     return [
         every,
         *(
-            Estimate(first, second, _levels(shared, key), log, mean, error, df, int(n), 1)
-            for key, log, mean, error, df, n in columns
+            Estimate(first, second, levels, log, mean, error, df, int(n), 1, levels)
+            for levels, log, mean, error, df, n in columns
         ),
     ]
 
@@ -208,7 +212,7 @@ def _over_all(
 
 
 def _levels(shared: list[str], key: object) -> dict[str, Level]:
-    levels = key if isinstance(key, tuple) else (key,)
+    levels = () if not shared else key if isinstance(key, tuple) else (key,)
     return {name: plain_level(level) for name, level in zip(shared, levels, strict=True) if level != NONE}
 
 
@@ -226,5 +230,5 @@ def judged_pair(measure: str, pair: Estimate, questions: int, unsure: bool, more
     text = f"{measure.capitalize()} of {pair.first} is {judged.ratio:.2f}{doubt} times that of {pair.second}{where}"
     return Comparison(
         measure, pair.first, pair.second, pair.factors, judged.ratio, judged.low, judged.high, pair.pairs,
-        pair.configurations, judged.differs, better, f"{text}: {verdict}.",
+        pair.configurations, judged.differs, better, f"{text}: {verdict}.", pair.about,
     )  # fmt: skip

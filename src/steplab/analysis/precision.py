@@ -118,7 +118,7 @@ def precision_verdicts(cells: Configurations, trials: pd.DataFrame, factors: Seq
     shared = [name for name in cells.keys if name in ok and name != FACTOR]
     rows = with_levels(ok, shared).assign(variant=ok[FACTOR].astype(str))
     estimates = [pair for pair in paired(rows, shared, TIME) if pair.second == USUAL]
-    single = [pair for pair in estimates if pair.factors is not None or pair.configurations == 1]
+    single = [pair for pair in estimates if pair.about is not None]
     means = [pair for pair in estimates if pair not in single]  # a family of its own
     unsure, places = without_noise(ok, factors), _places(cells)
     pairs = {both: _speed(pair, len(single), unsure) for pair in single if (both := _both(pair, places)) is not None}
@@ -140,8 +140,8 @@ def _places(cells: Configurations) -> dict[str, dict[str, int]]:
 
 def _both(pair: Estimate, places: Mapping[str, Mapping[str, int]]) -> tuple[int, int] | None:
     first, second = (places.get(name, {}) for name in (pair.first, pair.second))
-    shared = [str(pair.factors)] if pair.factors is not None else [key for key in first if key in second]
-    return (first[shared[0]], second[shared[0]]) if len(shared) == 1 and shared[0] in second else None
+    key = str(pair.about)
+    return (first[key], second[key]) if key in first and key in second else None
 
 
 def precision_gains(

@@ -17,8 +17,7 @@ def training_sentences(analysis: Analysis, training: Training) -> list[str]:
     if training.target is None:
         return [_without_target(training, names)]
     first = _soonest(training, names) if training.standing("soonest") else _none_surely(training, names)
-    told = (first, _some(training, names), _short(training, names), not_compared(training, names))
-    return [text for text in told if text]
+    return [text for text in (first, _some(training, names), _short(training, names)) if text]
 
 
 def praised(analysis: Analysis) -> list[Group]:

@@ -290,7 +290,7 @@ def frameworks(view: View) -> None:
         [
             f"{pair.first} / {pair.second}",
             pair.measure,
-            "all" if pair.factors is None else _label(pair.factors, names),
+            _label(pair.about, names) if pair.about is not None and set(names) & set(pair.about) else "all",
             f"{pair.ratio:.2f}",
             ratio_span(pair.low, pair.high),
             "real" if pair.real else "",

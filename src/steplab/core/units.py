@@ -103,12 +103,18 @@ def by(ratio: float) -> str:
 def ratio_span(low: float | None, high: float | None) -> str:
     """The interval of a ratio, for a cell of a table; nothing where there is none.
 
-    >>> ratio_span(0.837, 1.112), ratio_span(1e-9, 4.1)
-    ('0.84–1.11', 'anything')
+    It has as many digits as show on which side of 1 it lies.
+
+    >>> ratio_span(0.837, 1.112), ratio_span(1.003, 1.032), ratio_span(1.0, 1.0), ratio_span(1e-9, 4.1)
+    ('0.84–1.11', '1.003–1.032', '1.00–1.00', 'anything')
     """
     if low is None or high is None:
         return ""
-    return "anything" if high >= TELLS_NOTHING * low else f"{low:.2f}–{high:.2f}"
+    if high >= TELLS_NOTHING * low:
+        return "anything"
+    nearest = min(abs(low - 1), abs(high - 1)) if low > 1 or high < 1 else 1.0
+    digits = next((digits for digits in (2, 3, 4, 5) if round(nearest, digits) > 0), 6)
+    return f"{low:.{digits}f}–{high:.{digits}f}"
 
 
 def ends(low: float, high: float) -> str:

@@ -59,7 +59,7 @@ CHARTS = (
     Chart(
         "factors", "Step time by factor", times.by_factor,
         "Medians over all trials at a level, whatever the other factors were; bars are 95 % intervals of the median, "
-        "which fewer than six trials do not have.",
+        "for which a level of several configurations takes six trials.",
         "No factor takes more than one level: give a factor several levels in [factors].",
     ),
     Chart(

@@ -88,10 +88,10 @@ def _shapes(trials: Plan) -> set[Shape]:
     return {Shape(trial.framework, trial.network, trial.workers) for trial in resolved}
 
 
-def scatter(folder: Path, earlier: Collection[str] = ()) -> dict[Shape, Scatter]:
+def scatter(folder: Path, others: Collection[str] = ()) -> dict[Shape, Scatter]:
     """The noise between replicates in a study's folder, by what its trials are like; nothing without replicates.
 
-    It is what came on top of the `earlier` trials, whose own noise has been counted.
+    It is what came on top of the `others`, trials whose own noise is counted elsewhere.
     """
     place = StudyFolder(folder)
     if not place.exists() or not records.done(place):
@@ -103,7 +103,7 @@ def scatter(folder: Path, earlier: Collection[str] = ()) -> dict[Shape, Scatter]
         return {}
     scatters: dict[Shape, Scatter] = {}
     for _, rows in ok.groupby(factors, dropna=False):
-        seen = _between_replicates(rows).beyond(_between_replicates(rows[rows["trial"].isin(earlier)]))
+        seen = _between_replicates(rows).beyond(_between_replicates(rows[rows["trial"].isin(others)]))
         if seen.freedom > 0:
             first = rows.iloc[0]
             shape = Shape(str(first["framework"]), str(first["network"]), int(first["workers"]))

@@ -61,6 +61,7 @@ class _Learning(RunObserver):
         self.observer, self.learned, self.left, self.most = observer, learned, guesses, most
         self.guessed = learned.guessed(guesses.values())  # of what is left; kept up, for a study may have many trials
         self.own = Expectation(learned.study, before={})
+        self.recorded: set[str] = set()
         self.since = time.monotonic()
 
     def on_start(self, trial: Trial) -> None:
@@ -90,6 +91,7 @@ class _Learning(RunObserver):
     def on_record(self, record: Record) -> None:
         """A trial has ended: what it and the start of its ranks took changes what the others are expected to take."""
         now = time.monotonic()
+        self.recorded.add(record.trial)
         if record.status == MEASURED:
             for expected in (self.learned, self.own):
                 expected.learn(record.config, record.seconds, now - self.since - record.seconds)
@@ -187,8 +189,7 @@ def run_plan(
     write_own_code(folder, planned.own_code)
     before = _set_aside(folder, trials, retry_failed, watching)
     started = time.monotonic()
-    earlier = records.done(folder)
-    done = trials.among(earlier)
+    done = trials.among(records.done(folder))
     left = planned_number(study, trials, folder, len(done), partial=planned.selected) - len(done)
     most = left if limit is None else min(left, limit)
     learned = expectation(study, trials, folder, done)
@@ -206,7 +207,7 @@ def run_plan(
     finally:
         if executor == LOCAL:  # other machines are not as fast as this one
             _remember(learning.own)
-            _remember_noise(planned.folder, earlier, learning.own)
+            _remember_noise(planned.folder, records.done(folder) - learning.recorded, learning.own)
     return RunSummary(_counted(planned, folder, before), time.monotonic() - started, stop.asked)
 
 
@@ -239,13 +240,16 @@ def _remember(own: Expectation) -> None:
         DURATIONS.add(real)
 
 
-def _remember_noise(folder: Path, earlier: Collection[str], own: Expectation) -> None:
-    """Keep the noise that this run added between replicates of real frameworks, for the powers of other studies."""
+def _remember_noise(folder: Path, others: Collection[str], own: Expectation) -> None:
+    """Keep the noise that this run added between replicates of real frameworks, for the powers of other studies.
+
+    What earlier runs and other laboratories measured is theirs to remember.
+    """
     if any(catalogue.framework(shape.framework).needs_environment for shape in own.took):
         from steplab.api.measuring.noise_memory import NOISE
         from steplab.api.measuring.powers import real_noise, scatter  # brings pandas
 
-        NOISE.add(real_noise(scatter(folder, earlier)))
+        NOISE.add(real_noise(scatter(folder, others)))
 
 
 def pilot(

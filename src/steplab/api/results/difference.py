@@ -13,7 +13,7 @@ from steplab.analysis.difference import Change, Difference, Differs, Side, diffe
 from steplab.api import display
 from steplab.api.results.results import Results, open
 from steplab.core.errors import InputError
-from steplab.core.units import TELLS_NOTHING, ratio_span, seconds
+from steplab.core.units import ratio_span, seconds
 
 __all__ = ["Change", "Differs", "StudyDifference", "cells", "diff"]
 COLUMNS = ("before", "after", "ratio", "95 % of all", "verdict")
@@ -105,18 +105,7 @@ def _side(study: Results) -> Side:
 def cells(change: Change) -> list[str]:
     """A configuration's row of a table of `COLUMNS`."""
     times = ["" if value is None else seconds(value) for value in (change.before, change.after)]
-    return [*times, f"{change.ratio:.3f}", _span(change.low, change.high), change.verdict]
-
-
-def _span(low: float | None, high: float | None) -> str:
-    """An interval with as many digits as its ratio, so that it shows on which side of 1 it lies.
-
-    >>> _span(1.003, 1.032), _span(1e-9, 4.1), _span(None, None)
-    ('1.003–1.032', 'anything', '')
-    """
-    if low is None or high is None or high >= TELLS_NOTHING * low:
-        return ratio_span(low, high)
-    return f"{low:.3f}–{high:.3f}"
+    return [*times, f"{change.ratio:.3f}", ratio_span(change.low, change.high), change.verdict]
 
 
 def label(change: Change, varied: tuple[str, ...]) -> str:

@@ -234,6 +234,10 @@ def _expect_known(record: Record) -> None:
         named, verb = ", ".join(missing), "is" if len(missing) == 1 else "are"
         hint = f"import it again with --set {','.join(f'{name}=…' for name in missing)}"
         raise RecordError(f"nothing can be counted: {named} of its trials {verb} not known", hint=hint)
+    whole, each = record.config.get("global_batch_size"), record.resolved.batch_size
+    if whole is not None and each is not None and not float(each).is_integer():
+        problem = f"a global batch of {whole} does not divide among {record.resolved.workers} workers"
+        raise RecordError(f"nothing can be counted: {problem}", hint="the layers' work of each worker is not known")
 
 
 def _notes(record: Record, roofs: Ceilings, counted: NetworkCost, times: Times) -> Iterator[str]:

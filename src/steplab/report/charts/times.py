@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from steplab.core.order_statistics import FEWEST, median_interval
@@ -16,7 +17,7 @@ from steplab.report.charts.style import MARKER_SIZE, colour, finish, rows_height
 from steplab.report.data import ReportData, measured
 from steplab.report.drawing import Drawn, drawn, omission
 
-Ends = tuple[float, float]
+Bar = tuple[float, float, float]  # a median and its two ends
 MOST_ROWS = 20
 MOST_LEVELS = 40
 MOST_PANELS = 6
@@ -78,13 +79,19 @@ def _is_cloud(column: pd.Series) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column) and column.nunique() > MANY_LEVELS)
 
 
-def _of_configurations(data: ReportData, name: str) -> dict[object, Ends]:
-    """The intervals of the configurations, which a single factor's levels are, in milliseconds."""
-    ends = {group.factors.get(name): group.t_iter.ends for group in data.analysis.groups}
-    return {level: (own[0] * 1e3, own[1] * 1e3) for level, own in ends.items() if own is not None}
+def _of_configurations(data: ReportData, name: str) -> dict[object, Bar]:
+    """The bars of the configurations, which a single factor's levels are."""
+    times = {group.factors.get(name): group.t_iter for group in data.analysis.groups}
+    return {level: (own.median, *(own.ends or (own.median, own.median))) for level, own in times.items()}
 
 
-def _panel(ok: pd.DataFrame, name: str, at: int, known: Mapping[object, Ends]) -> go.Scatter:
+def _bar(times: NDArray[np.float64]) -> Bar:
+    """The median of trials of several configurations, with its interval if there are enough of them."""
+    median = float(np.median(times))
+    return (median, *median_interval(times)) if len(times) >= FEWEST else (median, median, median)
+
+
+def _panel(ok: pd.DataFrame, name: str, at: int, known: Mapping[object, Bar]) -> go.Scatter:
     """The medians of a factor's levels; for a factor with a range, the trials themselves."""
     times, marker = ok["t_iter"].to_numpy(float) * 1e3, {"color": colour(at), "size": MARKER_SIZE}
     if _is_cloud(ok[name]):
@@ -93,14 +100,10 @@ def _panel(ok: pd.DataFrame, name: str, at: int, known: Mapping[object, Ends]) -
         return go.Scatter(x=ok[name].to_numpy(float)[some], y=times[some], mode="markers", marker=small,
                           showlegend=False, hovertemplate="%{x:.4g}: %{y:.4g} ms<extra></extra>")  # fmt: skip
     levels = sorted(ok[name].dropna().unique(), key=lambda level: (isinstance(level, str), level))[:MOST_LEVELS]
-    parts = [times[(ok[name] == level).to_numpy()] for level in levels]
-    middle = [float(np.median(part)) for part in parts]
-    ends = [
-        known[level] if level in known else median_interval(part) if len(part) >= FEWEST else (median, median)
-        for level, part, median in zip(levels, parts, middle, strict=True)
-    ]
+    bars = [known.get(level) or _bar(ok.loc[ok[name] == level, "t_iter"].to_numpy(float)) for level in levels]
+    middle, low, high = ([value * 1e3 for value in values] for values in zip(*bars, strict=True))
     return go.Scatter(
         x=[plain(shortened(level, 24)) for level in levels], y=middle, mode="markers", marker=marker, showlegend=False,
-        error_y=whiskers(middle, [low for low, _ in ends], [high for _, high in ends]),
+        error_y=whiskers(middle, low, high),
         hovertemplate="%{x}: %{y:.4g} ms<extra></extra>",
     )  # fmt: skip
