@@ -226,3 +226,11 @@ def test_an_imported_study_with_foreign_names_is_one_sentence(
     write_study(read_times([tmp_path / "t.csv"], Wishes(constants=said)), tmp_path / "theirs", "")
     with pytest.raises(SteplabError, match=message):
         call(app, tmp_path / "theirs", "--machine", "a100")
+
+
+def test_a_global_batch_that_does_not_divide_has_no_roofline(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("global_batch_size,workers,t_iter\n64,24,0.1\n")
+    known = {"framework": "torch", "network": "lenet5", "dataset": "mnist"}
+    write_study(read_times([tmp_path / "t.csv"], Wishes(constants=known)), tmp_path / "theirs", "")
+    with pytest.raises(SteplabError, match="a global batch of 64 does not divide among 24 workers"):
+        call(app, tmp_path / "theirs", "--machine", "a100")
