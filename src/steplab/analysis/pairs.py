@@ -54,9 +54,9 @@ class Pairs:
 
     def _ranked(self, best: int, at: int) -> Difference:
         """How what configurations are ranked by compares: throughputs, or step times where work is only assumed."""
-        one, other = self.groups[best], self.groups[at]
-        ratio = one.speed / other.speed
-        alike = math.isclose(ratio, one.rate / other.rate)  # the same work, or work that is known
+        fastest, other = self.groups[best], self.groups[at]
+        ratio = fastest.speed / other.speed
+        alike = math.isclose(ratio, fastest.rate / other.rate)  # the same work, or work that is known
         return self.between(best, at) if alike else self._judged(best, at, ratio)
 
     @cached_property

@@ -16,7 +16,7 @@ class SameConfiguration:
 
     better: Mapping[frozenset[Key], Key | None] = field(default_factory=dict)  # None: cannot be told apart
 
-    def surely_better(self, one: Mapping[str, Level], other: Mapping[str, Level]) -> bool | None:
-        """Whether the one is; None where the two were not compared as frameworks."""
-        pair = frozenset((frozenset(one.items()), frozenset(other.items())))
-        return self.better[pair] == frozenset(one.items()) if pair in self.better else None
+    def surely_better(self, first: Mapping[str, Level], second: Mapping[str, Level]) -> bool | None:
+        """Whether the first is; None where the two were not compared as frameworks."""
+        pair = frozenset((frozenset(first.items()), frozenset(second.items())))
+        return self.better[pair] == frozenset(first.items()) if pair in self.better else None

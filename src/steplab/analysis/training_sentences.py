@@ -96,7 +96,7 @@ def _short(training: Training, names: Sequence[str]) -> str:
 def not_compared(training: Training, names: Sequence[str]) -> str:
     """Which configurations the frameworks' pairs leave out, as not all of their runs have a time to accuracy."""
     frameworks = {configuration.factors.get("framework") for configuration in training.configurations}
-    left_out = [label(one.factors, names) for one in training.standing("some runs", "not reached")]
+    left_out = [label(short.factors, names) for short in training.standing("some runs", "not reached")]
     if training.target is None or len(frameworks) < 2 or not left_out:
         return ""
     only = "Frameworks in pairs are compared by time to accuracy only where all runs reached the target"
